@@ -85,28 +85,6 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments, const FleetInputs& 
                .remedy = "check one of them: --job NAME"};
 }
 
-/// Missing or incompletely read ranks fail the check: memory that can't be seen is not within a budget. A duplicate is
-/// not judged.
-Check completeness_of(const Fleet& fleet, bool allowed) {
-  std::uint64_t incomplete = fleet.missing.size();
-  std::string first;
-  for (const FleetRow& row : fleet.rows) {
-    const RankStatus status = row.summary.status;
-    const bool is_missing = std::ranges::binary_search(fleet.missing, row.rank);
-    if (row.judged() ? status == RankStatus::ok : !is_missing) continue;
-    if (row.judged()) ++incomplete;
-    if (first.empty())
-      first = "rank " + std::to_string(row.rank) + " is " +
-              (status == RankStatus::ok ? "not judged" : std::string(name_of(status))) + ": " + row.summary.reason;
-  }
-  const std::uint64_t limit = allowed ? fleet.world_size : 0;
-  return {.name = "complete",
-          .device = -1,
-          .value = incomplete,
-          .limit = limit,
-          .reason = incomplete > limit ? first : std::string()};
-}
-
 /// Refused requests are the job's end, whatever the budgets.
 Check failures_of(const Fleet& fleet) {
   Check check{.name = "out-of-memory", .device = -1, .value = std::uint64_t{0}, .limit = std::uint64_t{0}};
@@ -190,7 +168,8 @@ Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& 
   if (!fleet) return fleet.error();
   Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
   if (!checks) return checks.error();
-  checks->insert(checks->begin(), {completeness_of(*fleet, arguments.allow_incomplete), failures_of(*fleet)});
+  checks->insert(checks->begin(),
+                 {check_complete(*fleet, gaps_of(*fleet, before), arguments.allow_incomplete), failures_of(*fleet)});
   if (before) {
     const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
     if (more.empty()) return Error{.what = "has no rank in common with this job", .where = arguments.baseline.string()};

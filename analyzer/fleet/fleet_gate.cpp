@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "analyzer/gate/edited_json.h"
 #include "formats/model/quantity.h"
@@ -161,6 +160,60 @@ Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::str
     return bad;
   }
   return baseline;
+}
+
+namespace {
+
+/// Ranks of one status, and why each has it.
+using RanksAndReasons = std::vector<std::pair<std::uint32_t, std::string>>;
+
+/// "ranks 2, 3 are missing: no recording"; if there are several reasons, the first rank's.
+std::string gap_text(RankStatus status, const RanksAndReasons& of) {
+  constexpr std::size_t longest_list = 2000;
+  std::vector<std::uint32_t> ranks;
+  bool is_one_reason = true;
+  for (const auto& [rank, reason] : of) {
+    ranks.push_back(rank);
+    is_one_reason &= reason == of.front().second;
+  }
+  const std::string first = is_one_reason ? ": " : "; rank " + std::to_string(ranks.front()) + ": ";
+  return ranks_text(ranks, longest_list) + (ranks.size() == 1 ? " is " : " are ") +
+         (status == RankStatus::ok ? "not judged" : std::string(name_of(status))) + first + of.front().second;
+}
+
+}  // namespace
+
+FleetGaps gaps_of(const Fleet& fleet, const std::optional<FleetBaseline>& before) {
+  FleetGaps gaps;
+  std::map<RankStatus, RanksAndReasons> found;
+  std::set<std::uint32_t> judged;
+  for (const FleetRow& row : fleet.rows) {
+    if (row.judged()) judged.insert(row.rank);
+    const bool is_missing = std::ranges::binary_search(fleet.missing, row.rank);
+    if (row.judged() ? row.summary.status == RankStatus::ok : !is_missing) continue;
+    if (gaps.ranks.insert(row.rank).second) found[row.summary.status].emplace_back(row.rank, row.summary.reason);
+  }
+  if (before)
+    for (const FleetBaseline::Class& c : before->classes)
+      for (const std::uint32_t rank : c.ranks)
+        if (!judged.contains(rank) && gaps.ranks.insert(rank).second)
+          found[RankStatus::missing].emplace_back(rank, "the baseline has it, this job has no recording of it");
+  for (auto& [status, of] : found) {
+    std::ranges::sort(of);
+    gaps.texts.push_back(gap_text(status, of));
+  }
+  return gaps;
+}
+
+Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed) {
+  const std::uint64_t count = gaps.ranks.size();
+  Check check{.name = "complete",
+              .device = -1,
+              .value = count,
+              .limit = allowed ? std::max<std::uint64_t>(fleet.world_size, count) : std::uint64_t{0}};
+  if (!allowed)
+    for (const std::string& text : gaps.texts) check.reason += (check.reason.empty() ? "" : "; ") + text;
+  return check;
 }
 
 std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance) {

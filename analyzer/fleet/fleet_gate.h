@@ -2,6 +2,8 @@
 // Budgets and baselines for a whole job.
 #pragma once
 
+#include <set>
+
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/gate/gate.h"
 #include "formats/model/result.h"
@@ -43,8 +45,21 @@ std::string text_of(const FleetBaseline& baseline);
 /// `where`: the file's name, for errors.
 Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where);
 
+/// What of a job can't be judged: memory that can't be seen is within no budget.
+struct FleetGaps {
+  std::set<std::uint32_t> ranks;
+  std::vector<std::string> texts;  // in a few words each: "ranks 2, 3 are missing: no recording"
+};
+
+/// Ranks that are missing or known in part only; with a baseline, also ranks that only it has. A duplicate is not
+/// judged.
+FleetGaps gaps_of(const Fleet& fleet, const std::optional<FleetBaseline>& before);
+
+/// "complete", of all ranks. `allowed`: whatever is missing.
+Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed);
+
 /// No rank of a class may reserve more than the class's previous maximum by more than `tolerance`, a share of it. Ranks
-/// missing now are not judged; ranks missing in the baseline fail a check.
+/// missing now are not judged, which gaps_of() says; ranks missing in the baseline fail a check.
 std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance);
 
 }  // namespace memreel

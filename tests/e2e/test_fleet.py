@@ -548,6 +548,17 @@ class Check(ProgramTest):
         self.assertEqual((unknown["value"], unknown["limit"], unknown["unit"]), (1, 0, "ranks"))
         self.assertIn("rank 4", unknown["reason"])
 
+    def test_ranks_that_only_the_baseline_has_are_missing(self):
+        baseline = self.directory / "baseline.json"
+        self.check("--write-baseline", baseline)
+        for gone in ("rank1", "rank3"):  # one of a class, and the last, which is a class
+            (self.job / f"{gone}.reel").rename(self.directory / gone)
+        complete = self.check("--baseline", baseline, code=1)["complete"]
+        self.assertEqual((complete["value"], complete["limit"]), (2, 0))
+        self.assertRegex(complete["reason"], r"ranks 1, 3 are missing")
+        self.check("--baseline", baseline, "--world-size", "3", code=1)
+        self.check("--baseline", baseline, "--allow-incomplete")
+
     def test_refusals(self):
         self.assert_refused(run("check", "--fleet", self.job), "nothing to check")
         for words in (("--max-peak", "1GiB"), ("--valid",)):

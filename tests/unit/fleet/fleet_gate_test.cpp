@@ -76,6 +76,30 @@ TEST(FleetGate, ABaselineIsByClass) {
   EXPECT_THAT(failed(fleet_of({1_GiB, 1_GiB, 4_GiB, 1_GiB}), 0), testing::ElementsAre("baseline ranks"));
 }
 
+TEST(FleetGate, RanksThatOnlyTheBaselineHasAreMissing) {
+  const FleetBaseline baseline = baseline_of(fleet_of({1_GiB, 1_GiB, 4_GiB, 4_GiB, 4_GiB}));
+  const Fleet first = fleet_of({1_GiB, 1_GiB, 4_GiB});  // one rank of a class is there, two are not
+  const FleetGaps gaps = gaps_of(first, baseline);
+  EXPECT_THAT(gaps.ranks, testing::ElementsAre(3, 4));
+  EXPECT_THAT(gaps.texts, testing::ElementsAre(HasSubstr("ranks 3, 4 are missing: the baseline has")));
+  EXPECT_FALSE(check_complete(first, gaps, false).passed());
+  EXPECT_TRUE(check_complete(first, gaps, true).passed());
+  EXPECT_TRUE(gaps_of(first, std::nullopt).ranks.empty());
+  EXPECT_TRUE(gaps_of(first, baseline_of(first)).ranks.empty());
+}
+
+TEST(FleetGate, AllThatIsMissingIsNamed) {
+  std::vector<RankSummary> summaries;
+  for (const std::uint32_t rank : {0U, 4U, 5U, 9U}) summaries.push_back(rank_of(rank, 1, 1_GiB));
+  summaries[1].status = summaries[2].status = RankStatus::truncated;
+  summaries[1].reason = "cut at 7";
+  summaries[2].reason = "cut at 9";
+  const Fleet fleet = *assemble_fleet(summaries, {});
+  const Check check = check_complete(fleet, gaps_of(fleet, baseline_of(fleet)), false);
+  EXPECT_EQ(check.reason, "ranks 4, 5 are truncated; rank 4: cut at 7; ranks 1-3, 6-8 are missing: no recording");
+  EXPECT_EQ(std::get<std::uint64_t>(check.value), 8U);
+}
+
 TEST(FleetGate, ABaselineBeyondMeasureIsNoLimit) {
   const FleetBaseline baseline{.classes = {{.ranks = {0}, .peak_reserved = {~std::uint64_t{0}}}}};
   const std::vector<Check> checks = check_fleet(fleet_of({1_GiB}), baseline, 1e300);
