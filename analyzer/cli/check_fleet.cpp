@@ -168,8 +168,9 @@ Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& 
   if (!fleet) return fleet.error();
   Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
   if (!checks) return checks.error();
-  checks->insert(checks->begin(),
-                 {check_complete(*fleet, gaps_of(*fleet, before), arguments.allow_incomplete), failures_of(*fleet)});
+  checks->insert(
+      checks->begin(),
+      {check_complete(*fleet, gaps_of(*fleet, *budgets, before), arguments.allow_incomplete), failures_of(*fleet)});
   if (before) {
     const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
     if (more.empty()) return Error{.what = "has no rank in common with this job", .where = arguments.baseline.string()};

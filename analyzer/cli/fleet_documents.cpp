@@ -242,6 +242,7 @@ std::string findings(const Fleet& fleet) {
                      site_html(fleet.leaks[i].leak.frames)});
     html += "<h2>Leaks</h2>\n" + table.text();
   }
+  for (const std::string& text : unjudged_leaks_of(fleet)) html += "<p>" + html_escaped(clipped(text, 500)) + "</p>\n";
   HtmlTable troubles({{"rank", true}, {"status"}, {"reason"}});
   std::size_t shown = 0;
   for (const FleetRow& row : fleet.rows)
@@ -411,8 +412,11 @@ class TextPage {
 
   void print_leaks() {
     out_ << '\n';
+    const std::vector<std::string> unjudged = unjudged_leaks_of(fleet_);
+    for (const std::string& text : unjudged) line(text);
     if (fleet_.leaks.empty()) {
-      line("no rank leaks");
+      if (unjudged.empty()) line("no rank leaks");
+      if (!unjudged.empty() && fleet_.leaks_are_judged()) line("no other rank leaks");
       return;
     }
     out_ << bold("leaks") << '\n';

@@ -290,6 +290,11 @@ void place_rows(Fleet& fleet, const FleetOptions& options) {
 
 std::size_t Fleet::judged() const { return static_cast<std::size_t>(std::ranges::count_if(rows, &FleetRow::judged)); }
 
+bool Fleet::leaks_are_judged() const {
+  return std::ranges::any_of(rows,
+                             [](const FleetRow& row) { return row.judged() && row.summary.leaks_not_judged.empty(); });
+}
+
 bool Fleet::complete() const {
   return missing.empty() && std::ranges::all_of(rows, [](const FleetRow& row) {
            return row.summary.status == RankStatus::ok || row.summary.status == RankStatus::duplicate;
@@ -407,6 +412,17 @@ std::string decision_of(const Fleet& fleet) {
 std::string first_failure_of(const Fleet& fleet) {
   if (!fleet.decides || !fleet.decides->fails_first) return "";
   return "rank " + std::to_string(fleet.rows[*fleet.decides->fails_first].rank) + " first: " + fleet.decides->fails_why;
+}
+
+std::vector<std::string> unjudged_leaks_of(const Fleet& fleet) {
+  constexpr std::size_t longest_list = 2000;
+  std::map<std::string, std::vector<std::uint32_t>> ranks;  // by why
+  for (const FleetRow& row : fleet.rows)
+    if (const std::string& why = row.summary.leaks_not_judged; row.judged() && !why.empty())
+      ranks[why].push_back(row.rank);
+  std::vector<std::string> texts;
+  for (const auto& [why, of] : ranks) texts.push_back("leaks of " + ranks_text(of, longest_list) + ", " + why);
+  return texts;
 }
 
 }  // namespace memreel

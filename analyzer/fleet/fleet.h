@@ -115,6 +115,8 @@ struct Fleet {
   std::vector<FleetSite> some_ranks;  // held by only some ranks; the largest 100
 
   std::size_t judged() const;
+  /// Whether those of any rank are.
+  bool leaks_are_judged() const;
   /// Whether every rank has a completely read recording.
   bool complete() const;
 };
@@ -140,6 +142,9 @@ std::string decision_of(const Fleet& fleet);
 
 /// "rank 6 first: out of memory...". Empty: none fails.
 std::string first_failure_of(const Fleet& fleet);
+
+/// "leaks of ranks 0-3, not judged: the recording shows no loop of steps", for each reason.
+std::vector<std::string> unjudged_leaks_of(const Fleet& fleet);
 
 /// The ranks of rows, ascending.
 std::vector<std::uint32_t> ranks_of(const Fleet& fleet, const std::vector<std::uint32_t>& rows);

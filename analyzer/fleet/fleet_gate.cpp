@@ -2,6 +2,7 @@
 #include "analyzer/fleet/fleet_gate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -183,7 +184,7 @@ std::string gap_text(RankStatus status, const RanksAndReasons& of) {
 
 }  // namespace
 
-FleetGaps gaps_of(const Fleet& fleet, const std::optional<FleetBaseline>& before) {
+FleetGaps gaps_of(const Fleet& fleet, const FleetBudgets& budgets, const std::optional<FleetBaseline>& before) {
   FleetGaps gaps;
   std::map<RankStatus, RanksAndReasons> found;
   std::set<std::uint32_t> judged;
@@ -201,6 +202,11 @@ FleetGaps gaps_of(const Fleet& fleet, const std::optional<FleetBaseline>& before
   for (auto& [status, of] : found) {
     std::ranges::sort(of);
     gaps.texts.push_back(gap_text(status, of));
+  }
+  if (budgets.max_leaked) {
+    for (const FleetRow& row : fleet.rows)
+      if (row.judged() && !row.summary.leaks_not_judged.empty()) gaps.ranks.insert(row.rank);
+    std::ranges::move(unjudged_leaks_of(fleet), std::back_inserter(gaps.texts));
   }
   return gaps;
 }

@@ -51,9 +51,9 @@ struct FleetGaps {
   std::vector<std::string> texts;  // in a few words each: "ranks 2, 3 are missing: no recording"
 };
 
-/// Ranks that are missing or known in part only; with a baseline, also ranks that only it has. A duplicate is not
-/// judged.
-FleetGaps gaps_of(const Fleet& fleet, const std::optional<FleetBaseline>& before);
+/// Ranks that are missing or known in part only; with a baseline, also ranks that only it has; with a budget for leaks,
+/// also ranks whose leaks can't be judged. A duplicate is not judged.
+FleetGaps gaps_of(const Fleet& fleet, const FleetBudgets& budgets, const std::optional<FleetBaseline>& before);
 
 /// "complete", of all ranks. `allowed`: whatever is missing.
 Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed);

@@ -98,7 +98,7 @@ Nanoseconds time_of(const TimelineColumn& at) {
 template <>
 std::span<const FleetField<FleetRow>> fleet_fields<FleetRow>() {
   using Row = FleetRow;
-  static constexpr std::array<FleetField<Row>, 28> all{{
+  static constexpr std::array<FleetField<Row>, 29> all{{
       {"rank", [](const Fleet&, const Row& row) -> Json { return row.rank; }, "The rank.", 1},
       {"rank_assumed", [](const Fleet&, const Row& row) -> Json { return row.rank_assumed; },
        "Whether it is the order of file names: nothing says the rank."},
@@ -164,8 +164,14 @@ std::span<const FleetField<FleetRow>> fleet_fields<FleetRow>() {
       {"reason", [](const Fleet&, const Row& row) -> Json { return text_or_null(row.summary.reason); },
        "Why it is not ok, or why it can't be judged, e.g. that it lacks the heap asked for; null: it can.", 9,
        ColumnOf::texts},
-      {"leaked_bytes", [](const Fleet&, const Row& row) -> Json { return metric(row, leaked_on(row.summary)); }, "",
-       18},
+      {"leaks_not_judged",
+       [](const Fleet&, const Row& row) -> Json { return text_or_null(row.summary.leaks_not_judged); },
+       "Why its leaks can't be judged, e.g. that it holds no steps; null: they are, if it is."},
+      {"leaked_bytes",
+       [](const Fleet&, const Row& row) -> Json {
+         return row.summary.leaks_not_judged.empty() ? metric(row, leaked_on(row.summary)) : Json(nullptr);
+       },
+       "", 18},
   }};
   return all;
 }

@@ -133,6 +133,9 @@ void add_sites(const Trace& trace, std::span<const Lifetime> lives, const HeapHi
 }
 
 void add_leaks(const LeakReport& report, const HeapHistory& heap, RankSites& sites, RankSummary& summary) {
+  const auto of = std::ranges::find(report.heaps, heap.heap, &HeapRounds::heap);
+  if (of != report.heaps.end() && !of->rounds.suffice()) summary.leaks_not_judged = text_of(of->rounds);
+  if (report.unrecorded) summary.leaks_not_judged = leaks_not_judged;
   for (const LeakFinding& finding : report.findings) {
     if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
     summary.leaks.push_back(

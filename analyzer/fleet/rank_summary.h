@@ -130,6 +130,7 @@ struct RankSummary {
   std::vector<Bytes> reserved, allocated;  // the maximum in each of timeline_columns stretches of time
   std::vector<RankSite> sites;             // by id
   std::vector<RankLeak> leaks;             // largest first
+  std::string leaks_not_judged;            // why they were not, as for LeakReport; empty: they were, or it is older
 
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 
@@ -183,7 +184,8 @@ struct wire::MembersOf<RankSummary> {
                                   member(41, &RankSummary::reserved),
                                   member(42, &RankSummary::allocated),
                                   member(45, &RankSummary::sites),
-                                  member(46, &RankSummary::leaks)};
+                                  member(46, &RankSummary::leaks),
+                                  verbatim(57, &RankSummary::leaks_not_judged)};
 };
 
 /// Opens and summarizes one recording. Never fails: an unreadable one gives a summary with the corresponding status.

@@ -506,6 +506,24 @@ class Check(ProgramTest):
     def test_leaks_name_the_rank(self):
         self.assertEqual(self.check("--max-leaked", "1MiB", code=1)["max-leaked"]["rank"], 3)
 
+    def test_leaks_that_can_not_be_judged_do_not_pass(self):
+        for rank in (1, 2):  # which make no steps
+            shutil.copy(SAMPLES / "streams_default.reel", self.job / f"rank{rank}.reel")
+        complete = self.check("--max-leaked", "1TiB", code=1)["complete"]
+        self.assertEqual(complete["value"], 2)
+        self.assertIn("leaks of ranks 1, 2, not judged: ", complete["reason"])
+        self.check("--max-reserved", "1TiB")
+        self.check("--max-leaked", "1TiB", "--allow-incomplete")
+        fleet = self.document("fleet", self.job, "--no-setting")
+        self.assertEqual([row["leaks_not_judged"] is None for row in fleet["ranks"]], [True, False, False, True])
+        self.assertRegex(run("fleet", self.job, "--no-setting").stdout, r"leaks of ranks 1, 2, not judged: (?s:.*)\nleaks\n  rank 3: ")
+        shutil.copy(SAMPLES / "streams_default.reel", self.job / "rank3.reel")
+        text = run("fleet", self.job, "--no-setting").stdout
+        self.assertIn("no other rank leaks", text)
+        for rank in (0, 1, 2, 3):
+            shutil.copy(SAMPLES / "streams_default.reel", self.job / f"rank{rank}.reel")
+        self.assertNotRegex(run("fleet", self.job, "--no-setting").stdout, r"no (other )?rank leaks")
+
     def test_a_missing_rank_is_within_no_budget(self):
         (self.job / "rank1.reel").unlink()
         self.assertIn("rank 1 is missing", self.check("--max-reserved", "1TiB", code=1)["complete"]["reason"])

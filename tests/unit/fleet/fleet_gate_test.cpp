@@ -79,13 +79,24 @@ TEST(FleetGate, ABaselineIsByClass) {
 TEST(FleetGate, RanksThatOnlyTheBaselineHasAreMissing) {
   const FleetBaseline baseline = baseline_of(fleet_of({1_GiB, 1_GiB, 4_GiB, 4_GiB, 4_GiB}));
   const Fleet first = fleet_of({1_GiB, 1_GiB, 4_GiB});  // one rank of a class is there, two are not
-  const FleetGaps gaps = gaps_of(first, baseline);
+  const FleetGaps gaps = gaps_of(first, {}, baseline);
   EXPECT_THAT(gaps.ranks, testing::ElementsAre(3, 4));
   EXPECT_THAT(gaps.texts, testing::ElementsAre(HasSubstr("ranks 3, 4 are missing: the baseline has")));
   EXPECT_FALSE(check_complete(first, gaps, false).passed());
   EXPECT_TRUE(check_complete(first, gaps, true).passed());
-  EXPECT_TRUE(gaps_of(first, std::nullopt).ranks.empty());
-  EXPECT_TRUE(gaps_of(first, baseline_of(first)).ranks.empty());
+  EXPECT_TRUE(gaps_of(first, {}, std::nullopt).ranks.empty());
+  EXPECT_TRUE(gaps_of(first, {}, baseline_of(first)).ranks.empty());
+}
+
+TEST(FleetGate, LeaksThatCanNotBeJudgedDoNotPass) {
+  std::vector<RankSummary> summaries;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) summaries.push_back(rank_of(rank, 1, 1_GiB));
+  summaries[1].leaks_not_judged = summaries[2].leaks_not_judged = "not judged: the recording shows no loop of steps";
+  const Fleet fleet = *assemble_fleet(summaries, {});
+  const FleetGaps gaps = gaps_of(fleet, {.max_leaked = 0_B}, std::nullopt);
+  EXPECT_EQ(check_complete(fleet, gaps, false).reason,
+            "leaks of ranks 1, 2, not judged: the recording shows no loop of steps");
+  EXPECT_TRUE(gaps_of(fleet, {.max_reserved = 1_GiB}, std::nullopt).ranks.empty());  // does not ask for them
 }
 
 TEST(FleetGate, AllThatIsMissingIsNamed) {
@@ -95,7 +106,7 @@ TEST(FleetGate, AllThatIsMissingIsNamed) {
   summaries[1].reason = "cut at 7";
   summaries[2].reason = "cut at 9";
   const Fleet fleet = *assemble_fleet(summaries, {});
-  const Check check = check_complete(fleet, gaps_of(fleet, baseline_of(fleet)), false);
+  const Check check = check_complete(fleet, gaps_of(fleet, {}, baseline_of(fleet)), false);
   EXPECT_EQ(check.reason, "ranks 4, 5 are truncated; rank 4: cut at 7; ranks 1-3, 6-8 are missing: no recording");
   EXPECT_EQ(std::get<std::uint64_t>(check.value), 8U);
 }

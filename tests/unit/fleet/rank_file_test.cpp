@@ -60,6 +60,7 @@ RankSummary full() {
               .steps = 12,
               .site = 1,
               .frames = frames}};
+  s.leaks_not_judged = "not judged: the recording holds no whole step";
   return s;
 }
 
