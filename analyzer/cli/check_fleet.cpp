@@ -28,7 +28,7 @@ Result<void> read_size(std::optional<Bytes>& into, const std::string& text, cons
 }
 
 Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
-  FleetBudgets budgets;
+  FleetBudgets budgets{.all_fit = !arguments.capacity.empty()};
   Result<void> done = read_size(budgets.max_reserved, arguments.max_reserved, "--max-reserved");
   if (done) done = read_size(budgets.max_p99, arguments.max_p99, "--max-p99");
   if (done) done = read_size(budgets.min_headroom, arguments.min_headroom, "--min-headroom");

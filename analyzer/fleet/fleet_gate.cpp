@@ -52,22 +52,37 @@ Bytes with_tolerance(Bytes bytes, double tolerance) {
                        : std::max(bytes, Bytes{static_cast<std::uint64_t>(limit)});
 }
 
-Result<Check> headroom_check(const Fleet& fleet, Bytes least) {
-  for (const FleetRow& row : fleet.rows)
-    if (row.judged() && !row.headroom)
-      return Error{.what = "the recording of " + rank_text(row) + " doesn't say how large its device is",
-                   .where = "--min-headroom",
-                   .remedy = "give it with --capacity"};
-  // Ranks on one GPU have the same headroom: as in the decision, the one that holds most of it counts.
-  const FleetRow& row =
-      highest(fleet, [](const FleetRow& r) { return std::pair(-*r.headroom, r.summary.peak_reserved); });
+/// Ranks on one GPU have the same headroom: as in the decision, the one that holds most of it counts.
+const FleetRow& tightest(const Fleet& fleet) {
+  return highest(fleet, [](const FleetRow& r) { return std::pair(-*r.headroom, r.summary.peak_reserved); });
+}
+
+/// Reserved and capacity of the device on which the rank has least headroom.
+std::pair<Bytes, Bytes> on_tightest(const FleetRow& row) {
+  const RankSummary& s = row.summary;
+  const auto other = std::ranges::find(s.devices, row.tightest, &RankDevice::device);
+  if (row.tightest == s.device || other == s.devices.end()) return {s.peak_reserved, s.capacity.value_or(0_B)};
+  return {other->peak_reserved, other->capacity.value_or(0_B)};
+}
+
+Check capacity_check(const Fleet& fleet) {
+  const FleetRow& row = tightest(fleet);
+  const Bytes capacity = on_tightest(row).second;
+  const auto needed = static_cast<std::uint64_t>(static_cast<std::int64_t>(capacity.count) - *row.headroom);
+  return bytes_check("capacity", row, {needed}, capacity, "device memory");
+}
+
+Check headroom_check(const Fleet& fleet, Bytes least) {
+  const FleetRow& row = tightest(fleet);
   const bool negative = *row.headroom < 0;
   const Bytes left{negative ? 0 : static_cast<std::uint64_t>(*row.headroom)};
   Check check{.name = "min-headroom", .device = static_cast<std::int32_t>(row.rank), .value = left, .limit = least};
-  if (negative || left < least)
+  if (negative || left < least) {
+    const auto [reserved, capacity] = on_tightest(row);
     check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) +
-                   ", less than the required " + text_of(least) + "; at its peak " +
-                   text_of(row.summary.peak_reserved) + " of " + text_of(*row.summary.capacity) + " are reserved";
+                   ", less than the required " + text_of(least) + "; at its peak " + text_of(reserved) + " of " +
+                   text_of(capacity) + " are reserved";
+  }
   return check;
 }
 
@@ -95,11 +110,13 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
                      text_of(peak_of(heaviest)) + " at its peak, the mean is " + text_of(fleet.imbalance.mean);
     checks.push_back(std::move(check));
   }
-  if (budgets.min_headroom) {
-    Result<Check> check = headroom_check(fleet, *budgets.min_headroom);
-    if (!check) return std::move(check).error();
-    checks.push_back(*std::move(check));
-  }
+  for (const FleetRow& row : fleet.rows)
+    if ((budgets.min_headroom || budgets.all_fit) && row.judged() && !row.headroom)
+      return Error{.what = "the recording of " + rank_text(row) + " doesn't say how large its device is",
+                   .where = "--min-headroom",
+                   .remedy = "give it with --capacity"};
+  if (budgets.min_headroom) checks.push_back(headroom_check(fleet, *budgets.min_headroom));
+  if (budgets.all_fit) checks.push_back(capacity_check(fleet));
   if (budgets.max_leaked) {
     const FleetRow& leaking = highest(fleet, leaked_of);
     checks.push_back(bytes_check("max-leaked", leaking, leaked_of(leaking), *budgets.max_leaked, "leaked memory"));

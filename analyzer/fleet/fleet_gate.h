@@ -16,12 +16,13 @@ struct FleetBudgets {
   std::optional<double> max_imbalance;  // the highest peak over the mean
   std::optional<Bytes> min_headroom;    // of any rank
   std::optional<Bytes> max_leaked;      // of any rank
+  bool all_fit = false;                 // no rank may need more than its device has
 
-  bool any() const { return max_reserved || max_p99 || max_imbalance || min_headroom || max_leaked; }
+  bool any() const { return max_reserved || max_p99 || max_imbalance || min_headroom || max_leaked || all_fit; }
 };
 
-/// One check per budget. Check::device is the rank it concerns, -1 if it concerns all. Errors: a headroom budget is
-/// given but the headroom of some rank is unknown; nothing could be read.
+/// One check per budget. Check::device is the rank it concerns, -1 if it concerns all. Errors: headroom is judged but
+/// that of some rank is unknown; nothing could be read.
 Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& budgets);
 
 /// The peak of each class, by its ranks.

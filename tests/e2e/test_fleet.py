@@ -503,6 +503,14 @@ class Check(ProgramTest):
         self.check("--min-headroom", least, "--capacity", "80GiB")
         self.check("--min-headroom", least + 1, "--capacity", "80GiB", code=1)
 
+    def test_a_device_that_is_too_small_fails(self):
+        check = self.check("--capacity", self.peak, "--max-reserved", "1TiB")["capacity"]
+        self.assertEqual((check["value"], check["limit"], check["passed"]), (self.peak, self.peak, True))
+        for more in ((), ("--max-reserved", "1TiB")):
+            failed = self.check("--capacity", self.peak - 1, *more, code=1)["capacity"]
+            self.assertEqual((failed["rank"], failed["unit"], failed["passed"]), (0, "bytes", False))
+            self.assertIn("device memory of rank 0", failed["reason"])
+
     def test_leaks_name_the_rank(self):
         self.assertEqual(self.check("--max-leaked", "1MiB", code=1)["max-leaked"]["rank"], 3)
 

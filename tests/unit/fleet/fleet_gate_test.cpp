@@ -59,6 +59,21 @@ TEST(FleetGate, HeadroomIsThatOfTheTightestRank) {
   EXPECT_FALSE(check_fleet(fleet_of({1_GiB}), {.min_headroom = 1_GiB}));  // of an unknown number
 }
 
+TEST(FleetGate, EveryRankFitsOnItsDevice) {
+  EXPECT_TRUE(only_check(fleet_of({1_GiB, 6_GiB}, 6_GiB), {.all_fit = true}).passed());
+  const Check check = only_check(fleet_of({1_GiB, 6_GiB, 2_GiB}, 5_GiB), {.all_fit = true});
+  EXPECT_EQ(check.name, "capacity");
+  EXPECT_EQ(check.device, 1);
+  EXPECT_EQ(check.reason, "device memory of rank 1: 6.00 GiB, 1.00 GiB more than the 5.00 GiB allowed");
+}
+
+TEST(FleetGate, TheDeviceWithLeastRoomCounts) {
+  RankSummary two = rank_of(0, 1, 4_GiB);  // on the device that it uses most
+  two.devices = {{.device = 7, .peak_reserved = 3_GiB, .other = 3_GiB}};
+  const Fleet fleet = *assemble_fleet({two}, {.capacity = 5_GiB});
+  EXPECT_EQ(std::get<Bytes>(only_check(fleet, {.all_fit = true}).value), 6_GiB);
+}
+
 TEST(FleetGate, ABaselineIsByClass) {
   const Fleet before = fleet_of({1_GiB, 1_GiB, 4_GiB});
   const FleetBaseline baseline = *parse_fleet_baseline(text_of(baseline_of(before)), "f");
