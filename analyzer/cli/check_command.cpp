@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 
@@ -14,8 +13,6 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/describe/text_table.h"
-#include "analyzer/gate/gate.h"
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
@@ -256,90 +253,33 @@ std::string named(const std::string& settings) {
   return settings.empty() ? "an allocator other than PyTorch's" : settings;
 }
 
-Json json_of(const Metric& metric) {
-  if (const auto* bytes = std::get_if<Bytes>(&metric)) return bytes->count;
-  if (const auto* share = std::get_if<double>(&metric)) return *share;
-  if (const auto* errors = std::get_if<ErrorCount>(&metric)) return errors->count;
-  return std::get<std::uint64_t>(metric);
-}
-
-std::string_view unit_of(const Metric& metric) {
-  if (std::holds_alternative<Bytes>(metric)) return "bytes";
-  if (std::holds_alternative<ErrorCount>(metric)) return "errors";
-  return std::holds_alternative<double>(metric) ? "share" : "requests";
-}
-
 /// Whether the driver's calls are recorded, and not only those of pools, such as PyTorch's.
 bool is_whole(const Measured& measured, std::int32_t device) {
   const auto of = std::ranges::find(measured.devices, device, &DeviceMetrics::device);
   return of != measured.devices.end() && of->has_driver;
 }
 
-Json document_of(const CheckArguments& arguments, const Trace& trace, const std::vector<Check>& checks,
-                 const std::vector<std::string>& missing, const Measured& measured, bool passed) {
+Json document_of(const CheckArguments& arguments, const Trace& trace, const GateOutcome& outcome,
+                 const std::vector<std::string>& missing, const Measured& measured) {
   Json list = Json::array();
-  for (const Check& check : checks)
-    list.push_back(
-        {{"name", check.name},
-         {"policy", check.policy.empty() ? Json(nullptr) : Json(check.policy)},
-         {"device", check.device},
-         {"whole_device", is_whole(measured, check.device)},
-         {"unit", unit_of(check.value)},
-         {"value", json_of(check.value)},
-         {"limit", json_of(check.limit)},
-         {"late_start_range_bytes",
-          check.late_range ? Json({check.late_range->first.count, check.late_range->second.count}) : Json(nullptr)},
-         {"passed", check.passed()},
-         {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
-  return {{"schema", "memreel.check/1"},
-          {"trace", arguments.file.string()},
-          {"losses", json_of_losses(trace)},
-          {"missing", std::move(missing)},
-          {"passed", passed},
-          {"checks", std::move(list)}};
-}
-
-void print_text(const std::vector<Check>& checks, std::ostream& out) {
-  if (checks.empty()) return;
-  TextTable table(
-      {{""}, {"check"}, {"policy"}, {"device", Align::right}, {"value", Align::right}, {"limit", Align::right}});
-  for (const Check& check : checks)
-    table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.policy,
-                   check.device < 0 ? "host" : std::to_string(check.device), text_of(check.value),
-                   text_of(check.limit)});
-  table.print(out);
-  for (const Check& check : checks)
-    if (check.late_range && check.passed())
-      out << '\n'
-          << wrapped("replay from a late start: depending on what was there before, " + check.policy +
-                         " reserves between " + text_of(check.late_range->first) + " and " +
-                         text_of(check.late_range->second) + " on device " + std::to_string(check.device) +
-                         "; the highest is judged",
-                     0);
-  for (const Check& check : checks)
-    if (!check.passed()) out << '\n' << red("failed") << ": " << check.reason;
-  if (std::ranges::any_of(checks, [](const Check& check) { return !check.passed(); })) out << '\n';
-}
-
-Result<void> write_file(const std::filesystem::path& file, const std::string& text) {
-  if (file.empty()) return {};
-  return write_output(file, [&](std::ostream& out) -> Result<void> {
-    out << text;
-    return {};
-  });
+  for (const Check& check : outcome.checks) {
+    Json entry{{"name", check.name},
+               {"policy", check.policy.empty() ? Json(nullptr) : Json(check.policy)},
+               {"device", check.number},
+               {"whole_device", is_whole(measured, check.number)}};
+    const Json figures = json_of_figures(check);
+    for (const char* const key : {"unit", "value", "limit"}) entry[key] = figures[key];
+    entry["late_start_range_bytes"] =
+        check.late_range ? Json({check.late_range->first.count, check.late_range->second.count}) : Json(nullptr);
+    for (const char* const key : {"passed", "reason"}) entry[key] = figures[key];
+    list.push_back(std::move(entry));
+  }
+  return {{"schema", "memreel.check/1"}, {"trace", arguments.file.string()}, {"losses", json_of_losses(trace)},
+          {"missing", missing},          {"passed", outcome.passed()},       {"checks", std::move(list)}};
 }
 
 /// What is judged, for a build server.
 std::string subject_of(const CheckArguments& arguments) { return arguments.file.filename().string(); }
-
-/// Writes the requested output files.
-Result<void> write_files(const CheckArguments& arguments, const std::vector<Check>& checks, const Measured& measured) {
-  const std::string subject = subject_of(arguments);
-  Result<void> done = write_file(arguments.junit, junit_of(checks, subject));
-  if (done) done = write_file(arguments.markdown, markdown_of(checks, subject));
-  if (done) done = write_file(arguments.write_baseline, baseline_text(measured));
-  return done;
-}
 
 /// The files that are read, besides the baseline, which can't name libraries.
 std::vector<std::filesystem::path> inputs_of(const CheckArguments& arguments) {
@@ -462,14 +402,14 @@ Result<Exit> judge(const CheckArguments& arguments) {
       if (!complete) return complete.error();
     }
   }
-  if (const Result<void> written = write_files(arguments, checks, *measured); !written) return written.error();
-  const bool passed = std::ranges::all_of(checks, &Check::passed);
+  const GateOutcome outcome{.subject = subject_of(arguments), .checks = std::move(checks)};
+  const CheckOutputs outputs = arguments.outputs();
+  if (const auto written = write_outcome(outcome, baseline_text(*measured), outputs); !written) return written.error();
   if (arguments.json)
-    print_json(document_of(arguments, *trace, checks, missing, *measured, passed));
+    print_json(document_of(arguments, *trace, outcome, missing, *measured));
   else
-    print_text(checks, arguments.outputs().text());
-  if (!arguments.json) arguments.outputs().text() << written_text(arguments.write_baseline);
-  return passed ? Exit::done : Exit::negative;
+    print_outcome(outcome, outputs);
+  return outcome.passed() ? Exit::done : Exit::negative;
 }
 
 Exit run_check(const CheckArguments& arguments) {

@@ -2,17 +2,13 @@
 #include "analyzer/cli/check_fleet.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <iostream>
 
 #include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/describe/text_table.h"
 #include "analyzer/fleet/fleet_gate.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
-#include "analyzer/gate/gate.h"
 #include "formats/model/files.h"
 
 namespace memreel::cli {
@@ -87,68 +83,29 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments, const FleetInputs& 
 
 /// Refused requests are the job's end, whatever the budgets.
 Check failures_of(const Fleet& fleet) {
-  Check check{.name = "out-of-memory", .device = -1, .value = std::uint64_t{0}, .limit = std::uint64_t{0}};
+  Check check{.name = "out-of-memory", .of = CheckOf::all, .value = RankCount{}, .limit = RankCount{}};
   if (!fleet.decides || fleet.decides->failed.empty()) return check;
   const FleetRow& first = fleet.rows[fleet.decides->failed.front()];
-  check.device = static_cast<std::int32_t>(first.rank);
-  check.value = std::uint64_t{fleet.decides->failed.size()};
+  check.of = CheckOf::rank;
+  check.number = static_cast<std::int32_t>(first.rank);
+  check.value = RankCount{fleet.decides->failed.size()};
   check.reason = "rank " + std::to_string(first.rank) + ": " + fleet.decides->fails_why;
   return check;
 }
 
-/// A number without a unit: an imbalance, or a number of ranks.
-std::string metric_text(const Check& check, const Metric& metric) {
-  if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance")
-    return text_of(*ratio, 2);
-  if (const auto* count = std::get_if<std::uint64_t>(&metric)) return counted(*count, "rank");
-  return text_of(metric);
-}
-
-Json json_of_metric(const Metric& metric) {
-  if (const auto* bytes = std::get_if<Bytes>(&metric)) return bytes->count;
-  if (const auto* ratio = std::get_if<double>(&metric)) return *ratio;
-  return std::get<std::uint64_t>(metric);
-}
-
-void print_checks(const std::vector<Check>& checks, bool passed, const CheckFleetArguments& arguments) {
-  const auto rank_of = [](const Check& check) { return check.device < 0 ? Json(nullptr) : Json(check.device); };
-  if (arguments.json) {
-    Json list = Json::array();
-    for (const Check& check : checks) {
-      const bool bytes = std::holds_alternative<Bytes>(check.value);
-      list.push_back({{"name", check.name},
-                      {"rank", rank_of(check)},
-                      {"unit", bytes                                                ? "bytes"
-                               : std::holds_alternative<std::uint64_t>(check.value) ? "ranks"
-                                                                                    : "ratio"},
-                      {"value", json_of_metric(check.value)},
-                      {"limit", json_of_metric(check.limit)},
-                      {"passed", check.passed()},
-                      {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
-    }
-    Json files = Json::array();
-    for (const std::filesystem::path& file : arguments.files) files.push_back(file.string());
-    print_json(
-        {{"schema", "memreel.check/1"}, {"fleet", std::move(files)}, {"passed", passed}, {"checks", std::move(list)}});
-    return;
+Json document_of(const GateOutcome& outcome, const CheckFleetArguments& arguments) {
+  Json list = Json::array();
+  for (const Check& check : outcome.checks) {
+    Json entry{{"name", check.name}, {"rank", check.of == CheckOf::all ? Json(nullptr) : Json(check.number)}};
+    entry.update(json_of_figures(check));
+    list.push_back(std::move(entry));
   }
-  TextTable table({{""}, {"check"}, {"rank", Align::right}, {"value", Align::right}, {"limit", Align::right}});
-  for (const Check& check : checks)
-    table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.device < 0 ? "" : std::to_string(check.device),
-                   metric_text(check, check.value), metric_text(check, check.limit)});
-  std::ostream& out = arguments.outputs().text();
-  table.print(out);
-  for (const Check& check : checks)
-    if (!check.passed()) out << '\n' << red("failed") << ": " << check.reason;
-  if (!passed) out << '\n';
-}
-
-Result<void> write_text(const std::filesystem::path& file, const std::string& text) {
-  if (file.empty()) return {};
-  return write_output(file, [&](std::ostream& out) -> Result<void> {
-    out << text;
-    return {};
-  });
+  Json files = Json::array();
+  for (const std::filesystem::path& file : arguments.files) files.push_back(file.string());
+  return {{"schema", "memreel.check/1"},
+          {"fleet", std::move(files)},
+          {"passed", outcome.passed()},
+          {"checks", std::move(list)}};
 }
 
 Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& inputs) {
@@ -176,16 +133,16 @@ Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& 
     if (more.empty()) return Error{.what = "has no rank in common with this job", .where = arguments.baseline.string()};
     checks->insert(checks->end(), more.begin(), more.end());
   }
-  const std::string subject = counted(fleet->world_size, "rank");
-  Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
-  if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
-  if (written && !arguments.write_baseline.empty())
-    written = write_text(arguments.write_baseline, text_of(baseline_of(*fleet)));
-  if (!written) return written.error();
-  const bool passed = std::ranges::all_of(*checks, &Check::passed);
-  print_checks(*checks, passed, arguments);
-  if (!arguments.json) arguments.outputs().text() << written_text(arguments.write_baseline);
-  return passed ? Exit::done : Exit::negative;
+  const GateOutcome outcome{
+      .subject = counted(fleet->world_size, "rank"), .checks = *std::move(checks), .is_of_job = true};
+  const CheckOutputs outputs = arguments.outputs();
+  if (const auto written = write_outcome(outcome, text_of(baseline_of(*fleet)), outputs); !written)
+    return written.error();
+  if (arguments.json)
+    print_json(document_of(outcome, arguments));
+  else
+    print_outcome(outcome, outputs);
+  return outcome.passed() ? Exit::done : Exit::negative;
 }
 
 /// What can be found of what is named, to be spared.
@@ -198,27 +155,6 @@ std::vector<std::filesystem::path> found_of(std::span<const std::filesystem::pat
 }
 
 }  // namespace
-
-std::ostream& CheckOutputs::text() const {
-  return take_standard_output(std::array{baseline, junit, markdown}) ? std::cerr : std::cout;
-}
-
-Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
-                            const CheckOutputs& outputs) {
-  const std::array files{outputs.baseline, outputs.junit, outputs.markdown};
-  if (outputs.json)
-    if (auto room = leave_room_for_json(files); !room) return room;
-  if (auto differ = must_differ(inputs, files); !differ) return differ;
-  return must_differ(std::array{old_baseline}, std::array{outputs.junit, outputs.markdown});
-}
-
-Exit unjudged(const Error& why, const CheckOutputs& outputs, std::string_view subject) {
-  const Exit exit = fail(why);
-  Result<void> written = write_text(outputs.junit, junit_of(why, subject));
-  if (written) written = write_text(outputs.markdown, markdown_of(why));
-  if (!written && written.error().message() != why.message()) fail(written.error());
-  return exit;
-}
 
 Exit run_check_fleet(const CheckFleetArguments& arguments) {
   const Result<FleetInputs> inputs = find_inputs(arguments.files);

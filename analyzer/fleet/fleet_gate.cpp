@@ -37,7 +37,11 @@ Bytes leaked_of(const FleetRow& row) {
 std::string rank_text(const FleetRow& row) { return "rank " + std::to_string(row.rank); }
 
 Check bytes_check(std::string name, const FleetRow& row, Bytes value, Bytes limit, const std::string& subject) {
-  Check check{.name = std::move(name), .device = static_cast<std::int32_t>(row.rank), .value = value, .limit = limit};
+  Check check{.name = std::move(name),
+              .of = CheckOf::rank,
+              .number = static_cast<std::int32_t>(row.rank),
+              .value = value,
+              .limit = limit};
   if (value > limit)
     check.reason = subject + " of " + rank_text(row) + ": " + text_of(value) + ", " + text_of(value - limit) +
                    " more than the " + text_of(limit) + " allowed";
@@ -76,7 +80,11 @@ Check headroom_check(const Fleet& fleet, Bytes least) {
   const FleetRow& row = tightest(fleet);
   const bool negative = *row.headroom < 0;
   const Bytes left{negative ? 0 : static_cast<std::uint64_t>(*row.headroom)};
-  Check check{.name = "min-headroom", .device = static_cast<std::int32_t>(row.rank), .value = left, .limit = least};
+  Check check{.name = "min-headroom",
+              .of = CheckOf::rank,
+              .number = static_cast<std::int32_t>(row.rank),
+              .value = left,
+              .limit = least};
   if (negative || left < least) {
     const auto [reserved, capacity] = on_tightest(row);
     check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) +
@@ -95,15 +103,17 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
   if (budgets.max_reserved)
     checks.push_back(bytes_check("max-reserved", heaviest, peak_of(heaviest), *budgets.max_reserved, "reserved peak"));
   if (budgets.max_p99) {
-    Check check{.name = "max-p99", .device = -1, .value = fleet.imbalance.p99, .limit = *budgets.max_p99};
+    Check check{.name = "max-p99", .of = CheckOf::all, .value = fleet.imbalance.p99, .limit = *budgets.max_p99};
     if (fleet.imbalance.p99 > *budgets.max_p99)
       check.reason = "99 % of ranks reserve up to " + text_of(fleet.imbalance.p99) + ", more than the allowed " +
                      text_of(*budgets.max_p99) + "; most: " + rank_text(heaviest) + ", " + text_of(peak_of(heaviest));
     checks.push_back(std::move(check));
   }
   if (budgets.max_imbalance) {
-    Check check{
-        .name = "max-imbalance", .device = -1, .value = fleet.imbalance.max_over_mean, .limit = *budgets.max_imbalance};
+    Check check{.name = "max-imbalance",
+                .of = CheckOf::all,
+                .value = Ratio{fleet.imbalance.max_over_mean},
+                .limit = Ratio{*budgets.max_imbalance}};
     if (fleet.imbalance.max_over_mean > *budgets.max_imbalance)
       check.reason = "imbalance: " + text_of(fleet.imbalance.max_over_mean, 2) + ", above the " +
                      text_of(*budgets.max_imbalance, 2) + " allowed: " + rank_text(heaviest) + " reserves " +
@@ -231,9 +241,9 @@ FleetGaps gaps_of(const Fleet& fleet, const FleetBudgets& budgets, const std::op
 Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed) {
   const std::uint64_t count = gaps.ranks.size();
   Check check{.name = "complete",
-              .device = -1,
-              .value = count,
-              .limit = allowed ? std::max<std::uint64_t>(fleet.world_size, count) : std::uint64_t{0}};
+              .of = CheckOf::all,
+              .value = RankCount{count},
+              .limit = RankCount{allowed ? std::max<std::uint64_t>(fleet.world_size, count) : 0}};
   if (!allowed)
     for (const std::string& text : gaps.texts) check.reason += (check.reason.empty() ? "" : "; ") + text;
   return check;
@@ -264,9 +274,9 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
     for (const auto& [rank, row] : now) unknown.push_back(rank);
     checks.push_back(
         {.name = "baseline ranks",
-         .device = -1,
-         .value = std::uint64_t{unknown.size()},
-         .limit = std::uint64_t{0},
+         .of = CheckOf::all,
+         .value = RankCount{unknown.size()},
+         .limit = RankCount{},
          .reason = "rank " + text_of_ranks(unknown) + ": not in the baseline, so an increase can't be judged"});
   }
   return checks;

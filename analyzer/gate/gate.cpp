@@ -9,7 +9,6 @@
 #include <limits>
 #include <set>
 
-#include "analyzer/describe/markup.h"
 #include "analyzer/gate/edited_json.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
@@ -93,7 +92,7 @@ std::string excess_of(const Metric& value, const Metric& limit) {
 /// A check of `value`, whose reason begins with `subject` ("peak live") if the limit is exceeded.
 Check judge(std::string name, std::string policy, std::int32_t device, const std::string& subject, Metric value,
             Metric limit, const std::string& cause) {
-  Check check{.name = std::move(name), .policy = std::move(policy), .device = device, .value = value, .limit = limit};
+  Check check{.name = std::move(name), .policy = std::move(policy), .number = device, .value = value, .limit = limit};
   if (value > limit) {
     check.reason = subject + " on " + on_device(device) + under(check.policy) + ": " + text_of(value) + ", " +
                    excess_of(value, limit) + " more than the " + text_of(limit) + " allowed" + cause;
@@ -167,13 +166,30 @@ Measured under_settings_of(const Measured& now, Measured before) {
   return before;
 }
 
-std::string text_of(const Metric& metric) {
-  if (const auto* bytes = std::get_if<Bytes>(&metric)) return text_of(*bytes);
-  if (const auto* share = std::get_if<double>(&metric)) return text_of_share(*share);
-  if (const auto* errors = std::get_if<ErrorCount>(&metric)) return counted(errors->count, "error");
-  const std::uint64_t requests = std::get<std::uint64_t>(metric);
-  return counted(requests, "request");
-}
+namespace {
+
+struct TextOfMetric {
+  std::string operator()(Bytes bytes) const { return text_of(bytes); }
+  std::string operator()(double share) const { return text_of_share(share); }
+  std::string operator()(std::uint64_t requests) const { return counted(requests, "request"); }
+  std::string operator()(ErrorCount errors) const { return counted(errors.count, "error"); }
+  std::string operator()(RankCount ranks) const { return counted(ranks.count, "rank"); }
+  std::string operator()(Ratio ratio) const { return text_of(ratio.times, 2); }
+};
+
+struct UnitOfMetric {
+  std::string_view operator()(Bytes) const { return "bytes"; }
+  std::string_view operator()(double) const { return "share"; }
+  std::string_view operator()(std::uint64_t) const { return "requests"; }
+  std::string_view operator()(ErrorCount) const { return "errors"; }
+  std::string_view operator()(RankCount) const { return "ranks"; }
+  std::string_view operator()(Ratio) const { return "ratio"; }
+};
+
+}  // namespace
+
+std::string text_of(const Metric& metric) { return std::visit(TextOfMetric{}, metric); }
+std::string_view unit_of(const Metric& metric) { return std::visit(UnitOfMetric{}, metric); }
 
 Check check_valid(const Tables& tables, std::span<const PoolError> errors) {
   Check check{.name = "valid", .value = ErrorCount{}, .limit = ErrorCount{}};
@@ -181,7 +197,7 @@ Check check_valid(const Tables& tables, std::span<const PoolError> errors) {
   ErrorCount total;
   for (const PoolError& error : errors) total.count += error.count;
   const PoolError& first = errors.front();
-  check.device = tables[first.heap].device;
+  check.number = tables[first.heap].device;
   check.value = total;
   check.reason = text_of(check.value) + " in the use of pools; the first is a " + std::string(name_of(first.kind)) +
                  " in " + std::string(tables[tables[first.heap].name]) + ": " + evidence_of(tables, first);
@@ -260,98 +276,6 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
                            old->failed_allocations, cause));
   }
   return checks;
-}
-
-namespace {
-
-/// Escapes text for an XML attribute or element. XML cannot represent most control characters.
-std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F ? '?' : c;
-        break;
-    }
-  }
-  return out;
-}
-
-std::string title_of(const Check& check) {
-  return check.name + (check.policy.empty() ? "" : " " + check.policy) +
-         (check.device < 0 ? " host memory" : " device " + std::to_string(check.device));
-}
-
-std::uint64_t failures_in(std::span<const Check> checks) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(checks, [](const Check& check) { return !check.passed(); }));
-}
-
-struct TestCounts {
-  std::uint64_t tests = 0, failures = 0, errors = 0;
-};
-
-std::string test_suite(TestCounts n, std::string_view subject, const std::string& cases) {
-  const std::string counts = " tests=\"" + std::to_string(n.tests) + "\" failures=\"" + std::to_string(n.failures) +
-                             "\" errors=\"" + std::to_string(n.errors) + "\" skipped=\"0\"";
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel check\"" + counts +
-         ">\n  <testsuite name=\"" + xml(subject) + "\"" + counts + ">\n" + cases + "  </testsuite>\n</testsuites>\n";
-}
-
-/// `outcome`: "failure" or "error"; empty if it passed.
-std::string test_case(std::string_view title, const std::string& outcome = {}, std::string_view type = {},
-                      std::string_view reason = {}) {
-  const std::string start = "    <testcase classname=\"memreel\" name=\"" + xml(title) + "\"";
-  if (outcome.empty()) return start + "/>\n";
-  return start + ">\n      <" + outcome + " type=\"" + xml(type) + "\" message=\"" + xml(reason) + "\">" + xml(reason) +
-         "</" + outcome + ">\n    </testcase>\n";
-}
-
-}  // namespace
-
-std::string junit_of(std::span<const Check> checks, std::string_view subject) {
-  std::string cases;
-  for (const Check& check : checks)
-    cases +=
-        check.passed() ? test_case(title_of(check)) : test_case(title_of(check), "failure", check.name, check.reason);
-  return test_suite({.tests = checks.size(), .failures = failures_in(checks)}, subject, cases);
-}
-
-std::string junit_of(const Error& why, std::string_view subject) {
-  return test_suite({.tests = 1, .errors = 1}, subject, test_case("check", "error", "not judged", why.message()));
-}
-
-std::string markdown_of(std::span<const Check> checks, std::string_view subject) {
-  const std::uint64_t failures = failures_in(checks);
-  std::string out = "### memreel: ";
-  out += failures == 0 ? "GPU memory is within its limits" : "GPU memory exceeds its limits";
-  out += "\n\n" + markdown_escaped(subject) + ": " + text_of(std::uint64_t{checks.size()}) +
-         (checks.size() == 1 ? " check, " : " checks, ") + text_of(failures) +
-         " failed\n\n| | check | policy | device | value | limit |\n|---|---|---|---|---:|---:|\n";
-  for (const Check& check : checks) {
-    out += std::string("| ") + (check.passed() ? "✅" : "❌") + " | " + markdown_escaped(check.name) + " | " +
-           markdown_escaped(check.policy) + " | " + (check.device < 0 ? "host" : std::to_string(check.device)) + " | " +
-           text_of(check.value) + " | " + text_of(check.limit) + " |\n";
-  }
-  if (failures != 0) out += "\n";
-  for (const Check& check : checks)
-    if (!check.passed()) out += "- " + markdown_escaped(check.reason) + "\n";
-  return out;
-}
-
-std::string markdown_of(const Error& why) {
-  return "### memreel: GPU memory could not be judged\n\n" + markdown_escaped(why.message()) + "\n";
 }
 
 namespace {

@@ -35,13 +35,30 @@ struct ErrorCount {
   friend auto operator<=>(const ErrorCount&, const ErrorCount&) = default;
 };
 
-/// A judged metric: memory, a share of 1, a number of requests, or of errors.
-using Metric = std::variant<Bytes, double, std::uint64_t, ErrorCount>;
+struct RankCount {
+  std::uint64_t count = 0;
+
+  friend auto operator<=>(const RankCount&, const RankCount&) = default;
+};
+
+/// How many times another figure one is.
+struct Ratio {
+  double times = 0;
+
+  friend auto operator<=>(const Ratio&, const Ratio&) = default;
+};
+
+/// A judged metric: memory, a share of 1, a number of requests, of errors or of ranks, a ratio.
+using Metric = std::variant<Bytes, double, std::uint64_t, ErrorCount, RankCount, Ratio>;
+
+/// What a check is about.
+enum class CheckOf : std::uint8_t { device, rank, all };
 
 struct Check {
   std::string name;    // "max-reserved", "baseline peak-live"
   std::string policy;  // empty: applies to every policy
-  std::int32_t device = 0;
+  CheckOf of = CheckOf::device;
+  std::int32_t number = 0;  // of the device, -1 being host memory; of the rank
   Metric value, limit;
   std::optional<std::pair<Bytes, Bytes>> late_range;  // of a value that a late start leaves open; the most is judged
   std::string reason;  // one line on what was exceeded, by how much, and where most was held or grew; empty: passed
@@ -73,19 +90,10 @@ Measured under_settings_of(const Measured& now, Measured before);
 /// points (0.01 is one). Does not judge policies and devices that only one side has.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);
 
-/// "6.02 GiB", "13.7 %", "3 requests".
+/// "6.02 GiB", "13.7 %", "3 requests", "1.20".
 std::string text_of(const Metric& metric);
-
-// Check results for other consumers: a build server, a reviewer.
-
-/// A JUnit document: one test case per check. `subject` names what was judged, e.g. the trace.
-std::string junit_of(std::span<const Check> checks, std::string_view subject);
-/// Of what could not be judged: an error, which is no failure and no success.
-std::string junit_of(const Error& why, std::string_view subject);
-
-/// A pull-request comment: a table of all checks, and a line for each failed one.
-std::string markdown_of(std::span<const Check> checks, std::string_view subject);
-std::string markdown_of(const Error& why);
+/// "bytes", "share", "requests", "errors", "ranks", "ratio".
+std::string_view unit_of(const Metric& metric);
 
 // The file that a run is compared with: JSON that is easy to read and to diff, one metric per line.
 

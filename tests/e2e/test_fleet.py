@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import unittest
+import xml.etree.ElementTree as ElementTree
 
 import fleet_job
 import histories
@@ -584,6 +585,19 @@ class Check(ProgramTest):
         self.assertRegex(complete["reason"], r"ranks 1, 3 are missing")
         self.check("--baseline", baseline, "--world-size", "3", code=1)
         self.check("--baseline", baseline, "--allow-incomplete")
+
+    def test_every_form_says_the_same_of_the_same_ranks(self):
+        junit, markdown = self.directory / "job.xml", self.directory / "job.md"
+        budgets = ("--max-reserved", self.peak - 1, "--max-p99", "1TiB", "--max-imbalance", "1", "--world-size", "9")
+        text = self.answer("check", "--fleet", self.job, *budgets, "--junit", junit, "--markdown", markdown, code=1).stdout
+        said = {words[1]: words[2:] for words in map(str.split, text.splitlines()) if words and words[0] in ("ok", "FAILED")}
+        rows = {cells[1]: cells[2:] for line in markdown.read_text().splitlines() if line.startswith("|")
+                for cells in [[cell.strip() for cell in line.strip("|").split("|")]]}
+        for name in ("complete", "max-reserved", "max-p99", "max-imbalance"):
+            self.assertEqual(" ".join(said[name]).split(), " ".join(rows[name]).split(), name)
+        self.assertEqual(rows["max-reserved"][0], "0")
+        names = {case.get("name") for case in ElementTree.parse(junit).getroot().iter("testcase")}
+        self.assertEqual(names, {"complete", "out-of-memory", "max-reserved rank 0", "max-p99", "max-imbalance"})
 
     def test_refusals(self):
         self.assert_refused(run("check", "--fleet", self.job), "nothing to check")

@@ -39,7 +39,7 @@ TEST(FleetGate, NinetyNinePercentLeaveOutTheHighestHundredth) {
 
 TEST(FleetGate, TheMaximumNamesItsRank) {
   const Check check = only_check(fleet_of({1_GiB, 3_GiB, 2_GiB}), {.max_reserved = 2_GiB});
-  EXPECT_EQ(check.device, 1);
+  EXPECT_EQ(check.number, 1);
   EXPECT_THAT(check.reason, HasSubstr("1.00 GiB more"));
 }
 
@@ -53,7 +53,7 @@ TEST(FleetGate, HeadroomIsThatOfTheTightestRank) {
   const Fleet fleet = fleet_of({1_GiB, 6_GiB}, 8_GiB);
   EXPECT_TRUE(only_check(fleet, {.min_headroom = 2_GiB}).passed());
   const Check check = only_check(fleet, {.min_headroom = 3_GiB});
-  EXPECT_EQ(check.device, 1);
+  EXPECT_EQ(check.number, 1);
   EXPECT_EQ(std::get<Bytes>(check.value), 2_GiB);
   EXPECT_FALSE(only_check(fleet_of({1_GiB, 9_GiB}, 8_GiB), {.min_headroom = 0_B}).passed());
   EXPECT_FALSE(check_fleet(fleet_of({1_GiB}), {.min_headroom = 1_GiB}));  // of an unknown number
@@ -63,7 +63,7 @@ TEST(FleetGate, EveryRankFitsOnItsDevice) {
   EXPECT_TRUE(only_check(fleet_of({1_GiB, 6_GiB}, 6_GiB), {.all_fit = true}).passed());
   const Check check = only_check(fleet_of({1_GiB, 6_GiB, 2_GiB}, 5_GiB), {.all_fit = true});
   EXPECT_EQ(check.name, "capacity");
-  EXPECT_EQ(check.device, 1);
+  EXPECT_EQ(check.number, 1);
   EXPECT_EQ(check.reason, "device memory of rank 1: 6.00 GiB, 1.00 GiB more than the 5.00 GiB allowed");
 }
 
@@ -123,7 +123,7 @@ TEST(FleetGate, AllThatIsMissingIsNamed) {
   const Fleet fleet = *assemble_fleet(summaries, {});
   const Check check = check_complete(fleet, gaps_of(fleet, {}, baseline_of(fleet)), false);
   EXPECT_EQ(check.reason, "ranks 4, 5 are truncated; rank 4: cut at 7; ranks 1-3, 6-8 are missing: no recording");
-  EXPECT_EQ(std::get<std::uint64_t>(check.value), 8U);
+  EXPECT_EQ(std::get<RankCount>(check.value).count, 8U);
 }
 
 TEST(FleetGate, ABaselineBeyondMeasureIsNoLimit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/gate/gate.h"
+#include "analyzer/gate/gate_outcome.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,24 +13,24 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::vector<Check> checks() {
-  return {{.name = "max-peak", .device = 0, .value = 1_GiB, .limit = 2_GiB},
+  return {{.name = "max-peak", .number = 0, .value = 1_GiB, .limit = 2_GiB},
           {.name = "max-reserved",
            .policy = "torch{a:1}",
-           .device = 1,
+           .number = 1,
            .value = 3_GiB,
            .limit = 2_GiB,
            .reason = "held by <lambda> & \"co\" | *bold*\n\x01 done"}};
 }
 
 TEST(JUnit, HasOneCaseForEachCheckAndCountsTheFailures) {
-  const std::string text = junit_of(checks(), "run.reel");
+  const std::string text = junit_of({"run.reel", checks()});
   EXPECT_THAT(text, HasSubstr("tests=\"2\" failures=\"1\""));
   EXPECT_THAT(text, HasSubstr("<testcase classname=\"memreel\" name=\"max-peak device 0\"/>"));
   EXPECT_THAT(text, HasSubstr("name=\"max-reserved torch{a:1} device 1\""));
 }
 
 TEST(JUnit, AnyTextIsEscaped) {
-  const std::string text = junit_of(checks(), "<run> & \xff");
+  const std::string text = junit_of({"<run> & \xff", checks()});
   EXPECT_THAT(text, HasSubstr("held by &lt;lambda&gt; &amp; &quot;co&quot;"));
   EXPECT_THAT(text, Not(HasSubstr("\x01")));
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
@@ -43,7 +43,7 @@ TEST(JUnit, WhatCouldNotBeJudgedIsAnError) {
 }
 
 TEST(Markdown, ATableAndALineForEachFailure) {
-  const std::string text = markdown_of(checks(), "run.reel");
+  const std::string text = markdown_of({"run.reel", checks()});
   EXPECT_THAT(text, HasSubstr("exceeds its limits"));
   EXPECT_THAT(text, HasSubstr("2 checks, 1 failed"));
   EXPECT_THAT(text, HasSubstr("| ✅ | max-peak |  | 0 | 1.00 GiB | 2.00 GiB |"));
@@ -51,7 +51,27 @@ TEST(Markdown, ATableAndALineForEachFailure) {
 }
 
 TEST(Markdown, SaysWhenAllIsWell) {
-  EXPECT_THAT(markdown_of(std::vector{checks()[0]}, "run.reel"), HasSubstr("within its limits"));
+  EXPECT_THAT(markdown_of({"run.reel", {checks()[0]}}), HasSubstr("within its limits"));
+}
+
+GateOutcome of_job() {
+  return {"8 ranks",
+          {{.name = "complete", .of = CheckOf::all, .value = RankCount{1}, .limit = RankCount{}, .reason = "rank 2"},
+           {.name = "max-reserved", .of = CheckOf::rank, .number = 6, .value = 1_GiB, .limit = 2_GiB},
+           {.name = "max-imbalance", .of = CheckOf::all, .value = Ratio{1.576}, .limit = Ratio{1.2}, .reason = "x"}},
+          true};
+}
+
+TEST(Outcome, OfAJobNamesRanksAndNoDevices) {
+  const std::string junit = junit_of(of_job()), markdown = markdown_of(of_job());
+  for (const char* const title : {"complete", "max-reserved rank 6", "max-imbalance"})
+    EXPECT_THAT(junit, HasSubstr("name=\"" + std::string(title) + "\""));
+  EXPECT_THAT(markdown, HasSubstr("| | check | rank | value | limit |\n|---|---|---|---:|---:|\n"));
+  EXPECT_THAT(markdown, HasSubstr("| ❌ | complete |  | 1 rank | 0 ranks |"));
+  EXPECT_THAT(markdown, HasSubstr("| ✅ | max-reserved | 6 | 1.00 GiB | 2.00 GiB |"));
+  EXPECT_THAT(markdown, HasSubstr("| ❌ | max-imbalance |  | 1.58 | 1.20 |"));
+  for (const char* const of_devices : {"device", "host", "%", "request"})
+    EXPECT_THAT(junit + markdown, Not(HasSubstr(of_devices)));
 }
 
 }  // namespace
