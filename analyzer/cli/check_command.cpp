@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -241,14 +242,6 @@ std::vector<std::string> unserved(const Measured& measured, const Budgets& budge
   return {"how much memory " + counted(measured.failures, "refused request") + " would have needed"};
 }
 
-std::vector<std::string> unjudged_leaks(const Measured& measured) {
-  std::vector<std::string> unjudged;
-  for (const DeviceMetrics& device : measured.devices)
-    if (!device.leaks_not_judged.empty())
-      unjudged.push_back("leaks of device " + std::to_string(device.device) + ", " + device.leaks_not_judged);
-  return unjudged;
-}
-
 std::string named(const std::string& settings) {
   return settings.empty() ? "an allocator other than PyTorch's" : settings;
 }
@@ -260,7 +253,8 @@ bool is_whole(const Measured& measured, std::int32_t device) {
 }
 
 Json document_of(const CheckArguments& arguments, const Trace& trace, const GateOutcome& outcome,
-                 const std::vector<std::string>& missing, const Measured& measured) {
+                 std::vector<std::string> missing, const Measured& measured) {
+  std::ranges::move(unjudged_in(outcome.checks), std::back_inserter(missing));
   Json list = Json::array();
   for (const Check& check : outcome.checks) {
     Json entry{{"name", check.name},
@@ -274,8 +268,8 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const Gate
     for (const char* const key : {"passed", "reason"}) entry[key] = figures[key];
     list.push_back(std::move(entry));
   }
-  return {{"schema", "memreel.check/1"}, {"trace", arguments.file.string()}, {"losses", json_of_losses(trace)},
-          {"missing", missing},          {"passed", outcome.passed()},       {"checks", std::move(list)}};
+  return {{"schema", "memreel.check/1"},   {"trace", arguments.file.string()}, {"losses", json_of_losses(trace)},
+          {"missing", std::move(missing)}, {"passed", outcome.passed()},       {"checks", std::move(list)}};
 }
 
 /// What is judged, for a build server.
@@ -331,7 +325,7 @@ Result<Exit> judge(const CheckArguments& arguments) {
     return Error{.what = "holds no pools of the program's own to judge",
                  .where = arguments.file.string(),
                  .remedy = "report them with memreel.h (docs/frameworks.md)"};
-  std::vector<std::string> missing;
+  std::vector<std::string> missing;  // beside what single checks can't judge
   // Adds what can't be judged. Error: that is not allowed.
   const auto lacks = [&](const std::vector<std::string>& more, const std::filesystem::path& where,
                          const std::string& remedy) {
@@ -345,7 +339,11 @@ Result<Exit> judge(const CheckArguments& arguments) {
     return complete.error();
   const Analysis analysis(*trace, {.leaks = question->leaks});
   const bool own_settings = asks_for_own_settings(arguments, *question);
-  if (own_settings) {
+  if (!has_history(*trace)) {
+    if (!arguments.policies.empty()) return must_have_history(*trace, arguments.file).error();
+    question->policies.clear();
+    question->measure.recorded = true;
+  } else if (own_settings) {
     if (question->baseline)
       std::erase_if(question->policies, [&](const PolicySpec& p) { return p.text() == question->baseline->settings; });
     const Result<void> chosen = choose_policies(arguments, analysis, *heaps, *question);
@@ -361,16 +359,15 @@ Result<Exit> judge(const CheckArguments& arguments) {
   measured->version = version;
   if (const auto recorded = recorded_policy(*trace, *heaps)) measured->settings = recorded->text();
 
-  Result<void> complete =
-      lacks(unknown_uses(*measured, question->budgets), arguments.file, "record with stacks (docs/categories.md)");
-  if (complete)
-    complete = lacks(unserved(*measured, question->budgets, question->baseline.has_value()), arguments.file,
-                     "judge whether they are served with --capacity SIZE");
-  if (complete && question->budgets.max_leaked)
-    complete =
-        lacks(unjudged_leaks(*measured), arguments.file, "record at least " + std::to_string(fewest_rounds) + " steps");
-  if (!complete) return complete.error();
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
+  Result<void> complete = lacks(unserved(*measured, question->budgets, question->baseline.has_value()), arguments.file,
+                                "judge whether they are served with --capacity SIZE");
+  const auto must_be_judged = [&](std::string_view name, const std::string& remedy) {
+    if (complete) complete = judge_completeness(arguments, unjudged_in(checks, name), arguments.file, remedy);
+  };
+  must_be_judged("max-category", "record with stacks (docs/categories.md)");
+  must_be_judged("max-leaked", "record at least " + std::to_string(fewest_rounds) + " steps");
+  if (!complete) return complete.error();
   if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));
   if (question->baseline) {
     const Measured before = own_settings ? under_settings_of(*measured, *question->baseline) : *question->baseline;
@@ -393,7 +390,7 @@ Result<Exit> judge(const CheckArguments& arguments) {
       const std::string change =
           "settings changed: " + named(measured->settings) + ", in the baseline " + named(before.settings);
       // A run that needs more with them is a regression; one that needs no more proves nothing about the program.
-      if (std::ranges::all_of(checks, &Check::passed))
+      if (std::ranges::none_of(checks, &Check::failed))
         complete = lacks({"the baseline's settings (" + change + ")"}, arguments.file,
                          "run with the baseline's settings, write a new one with memreel check --write-baseline, or "
                          "name what to judge with --policy");
@@ -402,11 +399,14 @@ Result<Exit> judge(const CheckArguments& arguments) {
       if (!complete) return complete.error();
     }
   }
-  const GateOutcome outcome{.subject = subject_of(arguments), .checks = std::move(checks)};
+  GateOutcome outcome{.subject = subject_of(arguments), .checks = std::move(checks)};
+  const Json document = document_of(arguments, *trace, outcome, missing, *measured);
+  // For those who have no list of what is missing.
+  if (!missing.empty()) outcome.checks.insert(outcome.checks.begin(), incomplete(missing));
   const CheckOutputs outputs = arguments.outputs();
   if (const auto written = write_outcome(outcome, baseline_text(*measured), outputs); !written) return written.error();
   if (arguments.json)
-    print_json(document_of(arguments, *trace, outcome, missing, *measured));
+    print_json(document);
   else
     print_outcome(outcome, outputs);
   return outcome.passed() ? Exit::done : Exit::negative;

@@ -45,8 +45,8 @@ Json json_of_figures(const Check& check) {
   return {{"unit", unit_of(check.value)},
           {"value", std::visit(JsonOfMetric{}, check.value)},
           {"limit", std::visit(JsonOfMetric{}, check.limit)},
-          {"passed", check.passed()},
-          {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}};
+          {"passed", !check.failed()},
+          {"reason", check.passed() ? Json(nullptr) : Json(reason_of(check))}};
 }
 
 Result<void> write_outcome(const GateOutcome& outcome, const std::string& baseline, const CheckOutputs& outputs) {
@@ -65,16 +65,18 @@ void print_outcome(const GateOutcome& outcome, const CheckOutputs& outputs) {
                  {{is_of_job ? "rank" : "device", Align::right}, {"value", Align::right}, {"limit", Align::right}});
   TextTable table(std::move(columns));
   for (const Check& check : outcome.checks) {
-    std::vector<std::string> row{check.passed() ? "ok" : "FAILED", check.name};
+    std::vector<std::string> row{check.failed() ? "FAILED" : check.judged() ? "ok" : "not judged", check.name};
     if (!is_of_job) row.push_back(check.policy);
-    row.insert(row.end(), {number_text(check), text_of(check.value), text_of(check.limit)});
+    row.insert(row.end(), {number_text(check), check.judged() ? text_of(check.value) : "",
+                           check.judged() ? text_of(check.limit) : ""});
     table.add_row(std::move(row));
   }
   if (!outcome.checks.empty()) table.print(out);
   print_late_ranges(outcome, out);
   for (const Check& check : outcome.checks)
-    if (!check.passed()) out << '\n' << red("failed") << ": " << check.reason;
-  if (!outcome.passed()) out << '\n';
+    if (check.failed()) out << '\n' << red("failed") << ": " << check.reason;
+  for (const std::string& text : unjudged_in(outcome.checks)) out << '\n' << text;
+  if (!std::ranges::all_of(outcome.checks, &Check::passed)) out << '\n';
   out << written_text(outputs.baseline);
 }
 

@@ -31,7 +31,7 @@ Json json_of_figures(const Check& check);
 /// Writes the files. `baseline`: the text of a new one.
 Result<void> write_outcome(const GateOutcome& outcome, const std::string& baseline, const CheckOutputs& outputs);
 
-/// The table of checks, a line for each that failed, and what has been written.
+/// The table of checks, a line for each that failed or is not judged, and what has been written.
 void print_outcome(const GateOutcome& outcome, const CheckOutputs& outputs);
 
 /// Ends a check that could not judge: prints why, and writes it where the outcome was to go, instead of leaving an

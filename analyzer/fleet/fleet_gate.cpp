@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/gate/edited_json.h"
+#include "analyzer/gate/gate_outcome.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -130,6 +131,7 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
   if (budgets.max_leaked) {
     const FleetRow& leaking = highest(fleet, leaked_of);
     checks.push_back(bytes_check("max-leaked", leaking, leaked_of(leaking), *budgets.max_leaked, "leaked memory"));
+    if (!fleet.leaks_are_judged()) checks.back().unjudged = "leaks, not judged: those of no rank can be";
   }
   return checks;
 }
@@ -244,6 +246,7 @@ Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed) {
               .of = CheckOf::all,
               .value = RankCount{count},
               .limit = RankCount{allowed ? std::max<std::uint64_t>(fleet.world_size, count) : 0}};
+  if (allowed && count > 0) check.unjudged = incomplete(gaps.texts).unjudged;
   if (!allowed)
     for (const std::string& text : gaps.texts) check.reason += (check.reason.empty() ? "" : "; ") + text;
   return check;

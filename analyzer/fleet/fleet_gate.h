@@ -56,7 +56,7 @@ struct FleetGaps {
 /// also ranks whose leaks can't be judged. A duplicate is not judged.
 FleetGaps gaps_of(const Fleet& fleet, const FleetBudgets& budgets, const std::optional<FleetBaseline>& before);
 
-/// "complete", of all ranks. `allowed`: whatever is missing.
+/// "complete", of all ranks. `allowed`: what is missing is not judged, which is no failure.
 Check check_complete(const Fleet& fleet, const FleetGaps& gaps, bool allowed);
 
 /// No rank of a class may reserve more than the class's previous maximum by more than `tolerance`, a share of it. Ranks

@@ -106,6 +106,19 @@ std::string from_late_start(const std::optional<std::pair<Bytes, Bytes>>& range)
   return "; replayed from a late start, it is between " + text_of(range->first) + " and " + text_of(range->second);
 }
 
+std::string unjudged_leaks(const DeviceMetrics& device) {
+  if (device.leaks_not_judged.empty()) return "";
+  return "leaks of " + on_device(device.device) + ", " + device.leaks_not_judged;
+}
+
+/// If memory of unknown use may belong to the category, so that it exceeds its limit.
+std::string unknown_use(const CategoryMetrics& metrics, Category category, Bytes limit, std::int32_t device) {
+  if (metrics.peak_with_unknown <= limit) return "";
+  const std::string words(words_of(category));
+  return "peak of " + words + " on " + on_device(device) + ", not judged: the use of " +
+         text_of(metrics.peak_with_unknown - metrics.peak) + " is unknown, which may be " + words;
+}
+
 Bytes with_tolerance(Bytes limit, double tolerance) {
   return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
 }
@@ -221,14 +234,19 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
     if (budgets.max_fragmentation)
       checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
                              p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));
-    if (budgets.all_served)
+    if (budgets.all_served) {
       checks.push_back(judge("capacity", p.policy, p.device, "requests that failed", p.failed_allocations,
                              std::uint64_t{0}, most_held(now, p.device)));
+      if (now.is_instant)
+        checks.back().unjudged = "requests on " + on_device(p.device) + ", not judged: an instant shows none";
+    }
   }
   if (budgets.max_leaked) {
-    for (const DeviceMetrics& d : now.devices)
+    for (const DeviceMetrics& d : now.devices) {
       checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked,
                              most_leaked(now, d.device)));
+      checks.back().unjudged = unjudged_leaks(d);
+    }
   }
   for (const DeviceMetrics& d : now.devices)
     for (const auto& [category, limit] : budgets.max_category) {
@@ -236,20 +254,18 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
       checks.push_back(judge("max-category " + std::string(name_of(category)), "", d.device,
                              "peak of " + std::string(words_of(category)), metrics.peak, limit,
                              metrics.place.empty() ? "" : "; the largest part is made at " + metrics.place));
+      checks.back().unjudged = unknown_use(metrics, category, limit, d.device);
     }
   return checks;
 }
 
-std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets) {
-  std::vector<std::string> unknown;
-  for (const DeviceMetrics& d : now.devices)
-    for (const auto& [category, limit] : budgets.max_category) {
-      const CategoryMetrics& metrics = d.categories.at(category);
-      if (metrics.peak <= limit && metrics.peak_with_unknown > limit)
-        unknown.push_back("the use of " + text_of(metrics.peak_with_unknown - metrics.peak) + " on " +
-                          on_device(d.device) + ", which may be " + std::string(words_of(category)));
-    }
-  return unknown;
+std::vector<std::string> unjudged_in(std::span<const Check> checks, std::string_view name) {
+  std::vector<std::string> unjudged;
+  for (const Check& check : checks)
+    if (!check.judged() && check.name.starts_with(name) &&
+        std::ranges::find(unjudged, check.unjudged) == unjudged.end())
+      unjudged.push_back(check.unjudged);
+  return unjudged;
 }
 
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance) {
@@ -261,6 +277,7 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
                            with_tolerance(old->peak_live, tolerance), most_grown(now, before, d.device)));
     checks.push_back(judge("baseline leaked", "", d.device, "leaked memory", d.leaked,
                            with_tolerance(old->leaked, tolerance), most_leaked(now, d.device)));
+    checks.back().unjudged = unjudged_leaks(d);
   }
   for (const PolicyMetrics& p : now.policies) {
     const auto old = std::ranges::find_if(before.policies, [&](const PolicyMetrics& other) {

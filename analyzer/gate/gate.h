@@ -61,9 +61,13 @@ struct Check {
   std::int32_t number = 0;  // of the device, -1 being host memory; of the rank
   Metric value, limit;
   std::optional<std::pair<Bytes, Bytes>> late_range;  // of a value that a late start leaves open; the most is judged
-  std::string reason;  // one line on what was exceeded, by how much, and where most was held or grew; empty: passed
+  std::string reason;    // one line on what was exceeded, by how much, and where most was held or grew; empty: nothing
+  std::string unjudged;  // "leaks of device 0, not judged: ..."; empty: it is judged
 
-  bool passed() const { return reason.empty(); }
+  /// Whatever could not be judged.
+  bool failed() const { return !reason.empty(); }
+  bool judged() const { return failed() || unjudged.empty(); }
+  bool passed() const { return !failed() && judged(); }
 };
 
 /// One check per budget, device and policy that it concerns.
@@ -72,9 +76,8 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
 /// "valid", of all own pools: none of them was misused.
 Check check_valid(const Tables& tables, std::span<const PoolError> errors);
 
-/// Category budgets that pass only if memory of unknown use belongs to other categories: "the use of 1.20 GiB, which
-/// may be activations".
-std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets);
+/// Check::unjudged of the checks whose names begin so, each once.
+std::vector<std::string> unjudged_in(std::span<const Check> checks, std::string_view name = {});
 
 /// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);

@@ -278,7 +278,7 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
   const auto is_judged = [&](std::int32_t device) {
     return std::ranges::find(subjects, device, &Subject::device) != subjects.end();
   };
-  Measured measured;
+  Measured measured{.policies = {}, .devices = {}, .settings = {}, .is_instant = !has_history(analysis.trace())};
   const std::size_t of_each = specs.empty() ? 0 : replays->size() / specs.size();
   for (std::size_t i = 0; i < replays->size(); ++i) {
     const DeviceReplay& r = (*replays)[i];

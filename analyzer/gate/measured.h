@@ -84,6 +84,7 @@ struct Measured {
   std::vector<DeviceMetrics> devices;   // ascending
   std::string settings;                 // of the allocator that the program ran with, as a policy; empty: unknown
   std::uint64_t failures = 0;           // requests that were refused in the recording
+  bool is_instant = false;              // the trace has no history
   std::string version;                  // of memreel; empty: an older baseline, which lacks steps and heaps, too
 
   friend bool operator==(const Measured&, const Measured&) = default;

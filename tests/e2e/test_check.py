@@ -122,6 +122,45 @@ class Check(ProgramTest):
         # One small block is live in a segment of 2 MiB, so not 100 %, the value before that block.
         self.assertGreater(fragmentation["at_peak"]["allocated_bytes"], 0)
 
+    def test_an_instant_is_not_replayed(self):
+        document = snapshot()
+        document["device_traces"] = [[]]
+        instant = self.file("instant.pickle", pickle.dumps(document))
+        allowed = ("check", instant, "--allow-incomplete")
+        checks = self.document(*allowed, "--max-reserved", "1TiB", "--max-fragmentation", "100%")["checks"]
+        self.assertEqual([check["policy"] for check in checks], ["recorded", "recorded"])
+        refused = self.answer(*allowed, "--max-reserved", "1TiB", "--policy", "torch.native", code=2)
+        self.assertIn("nothing to replay", refused.stderr.splitlines()[-1])
+        self.assertRegex(self.answer(*allowed, "--capacity", "1TiB").stdout, "not judged +capacity +recorded +0\\n")
+        self.answer(*allowed, "--capacity", "1MiB", code=1)
+
+    def test_what_is_not_judged_is_said_everywhere(self):
+        steps = snapshot()  # too few to judge leaks
+        trace = self.file("short.pickle", pickle.dumps(steps))
+        junit, markdown = self.directory / "memreel.xml", self.directory / "memreel.md"
+        self.assertEqual(run("check", trace, "--max-leaked", "0").returncode, 2)
+        text = self.answer("check", trace, "--max-leaked", "0", "--allow-incomplete", "--junit", junit, "--markdown", markdown).stdout
+        self.assertRegex(text, "not judged +max-leaked +0\\n")
+        self.assertIn("leaks of device 0, not judged: ", text)
+        self.assertNotRegex(text, r"ok +max-leaked|\b0 B")
+        suites = ElementTree.parse(junit).getroot()
+        self.assertEqual((suites.get("failures"), suites.get("errors")), ("0", "0"))
+        cases = {case.get("name"): case.find("skipped") for case in suites.findall("./testsuite/testcase")}
+        self.assertIn("leaks of device 0", cases["max-leaked device 0"].get("message"))
+        self.assertIn("within its limits, as far as it could be judged", markdown.read_text())
+        self.assertIn("leaks of device 0", markdown.read_text())
+        document = self.document("check", trace, "--max-leaked", "0", "--allow-incomplete")
+        self.assertEqual([reason for reason in document["missing"] if "leaks of device 0" in reason],
+                         [check["reason"] for check in document["checks"]])
+
+    def test_a_run_that_is_incomplete_is_within_limits_as_far_as_it_goes(self):
+        markdown, junit = self.directory / "memreel.md", self.directory / "memreel.xml"
+        text = self.answer("check", SAMPLES / "oom_default.reel", "--max-peak", "1TiB", "--allow-incomplete", "--markdown", markdown,
+                           "--junit", junit).stdout
+        self.assertRegex(text, "ok +max-peak")
+        for said in (text, markdown.read_text(), junit.read_text()):
+            self.assertIn("incomplete: how much memory 22 refused requests would have needed", said)
+
     def test_what_was_not_read_cannot_be_judged(self):
         document = snapshot()
         document["device_traces"][0] += [dict(document["device_traces"][0][1], action="alloc_async", size=60 << 30)]

@@ -56,6 +56,21 @@ TEST(Budgets, AReasonNamesTheStack) {
               HasSubstr("most is leaked by keep (log.py): 3.00 MiB, at keep (log.py:3) < main (train.py:41)"));
 }
 
+TEST(Budgets, WhatCanNotBeJudgedDoesNotPass) {
+  Measured now = run();
+  now.devices[0].leaked = 0_B;
+  now.devices[0].leaks_not_judged = "not judged: the recording holds 1 step";
+  now.devices[0].categories[Category::activation] = {.peak = 1_MiB, .peak_with_unknown = 1_GiB, .place = ""};
+  const auto checks = check_budgets(now, {.max_leaked = 0_B, .max_category = {{Category::activation, 1_MiB}}});
+  EXPECT_THAT(unjudged_in(checks, "max-leaked"),
+              ::testing::ElementsAre("leaks of device 0, not judged: the recording holds 1 step"));
+  EXPECT_THAT(unjudged_in(checks, "max-category"), ::testing::ElementsAre(HasSubstr("may be activations")));
+  EXPECT_EQ(unjudged_in(checks).size(), 2U);
+  EXPECT_FALSE(check_baseline(now, run(), 0)[1].judged());
+  now.devices[0].leaked = 4_MiB;  // whatever else is not known
+  EXPECT_TRUE(check_budgets(now, {.max_leaked = 0_B})[0].failed());
+}
+
 TEST(Baseline, WhatItLacksIsNamed) {
   Measured more = run();
   more.devices.push_back({.device = 1});

@@ -36,6 +36,29 @@ TEST(JUnit, AnyTextIsEscaped) {
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
 }
 
+GateOutcome in_part() {
+  return {"run.reel",
+          {incomplete(std::vector<std::string>{"the oldest events", "the end"}),
+           checks()[0],
+           {.name = "max-leaked", .value = 0_B, .limit = 0_B, .unjudged = "leaks of device 0, not judged: no steps"}}};
+}
+
+TEST(JUnit, WhatIsNotJudgedIsSkipped) {
+  const std::string text = junit_of(in_part());
+  EXPECT_THAT(text, HasSubstr("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"2\""));
+  EXPECT_THAT(text, HasSubstr("message=\"incomplete: the oldest events; the end\""));
+  EXPECT_THAT(text, HasSubstr("<skipped type=\"not judged\" message=\"leaks of device 0, not judged: no steps\">"));
+}
+
+TEST(Markdown, SaysWhatIsNotJudged) {
+  const std::string text = markdown_of(in_part());
+  EXPECT_THAT(text, HasSubstr("within its limits, as far as it could be judged\n"));
+  EXPECT_THAT(text, HasSubstr("3 checks, 0 failed, 2 not judged"));
+  EXPECT_THAT(text, HasSubstr("| not judged | max-leaked |  | 0 |  |  |"));
+  EXPECT_THAT(text, HasSubstr("- leaks of device 0, not judged: no steps\n"));
+  EXPECT_TRUE(in_part().passed());
+}
+
 TEST(JUnit, WhatCouldNotBeJudgedIsAnError) {
   const std::string text = junit_of(Error{.what = "is <damaged>", .where = "run.reel"}, "run.reel");
   EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\""));
