@@ -42,7 +42,7 @@ struct CheckArguments {
   bool json = false;
 
   CheckOutputs outputs() const {
-    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json};
+    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json, .old_baseline = baseline};
   }
 };
 
@@ -415,8 +415,7 @@ Result<Exit> judge(const CheckArguments& arguments) {
 Exit run_check(const CheckArguments& arguments) {
   if (!arguments.fleet.files.empty()) return run_check_of_job(arguments);
   if (arguments.file.empty()) return fail({.what = "TRACE is required", .remedy = "see memreel check --help"});
-  if (auto differ = outputs_differ(inputs_of(arguments), arguments.baseline, arguments.outputs()); !differ)
-    return fail(differ.error());
+  if (auto differ = outputs_differ(inputs_of(arguments), arguments.outputs()); !differ) return fail(differ.error());
   const Result<Exit> judged = judge(arguments);
   return judged ? *judged : unjudged(judged.error(), arguments.outputs(), subject_of(arguments));
 }

@@ -159,8 +159,7 @@ std::vector<std::filesystem::path> found_of(std::span<const std::filesystem::pat
 Exit run_check_fleet(const CheckFleetArguments& arguments) {
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   const CheckOutputs outputs = arguments.outputs();
-  if (auto differ = outputs_differ(inputs ? inputs->files : found_of(arguments.files), arguments.baseline, outputs);
-      !differ)
+  if (auto differ = outputs_differ(inputs ? inputs->files : found_of(arguments.files), outputs); !differ)
     return fail(differ.error());
   const Result<Exit> judged = inputs ? judge_job(arguments, *inputs) : inputs.error();
   return judged ? *judged : unjudged(judged.error(), outputs, "job");

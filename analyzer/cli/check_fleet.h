@@ -17,7 +17,7 @@ struct CheckFleetArguments {
   bool json = false, allow_incomplete = false;
 
   CheckOutputs outputs() const {
-    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json};
+    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json, .old_baseline = baseline};
   }
 };
 

@@ -39,6 +39,11 @@ void print_late_ranges(const GateOutcome& outcome, std::ostream& out) {
                      0);
 }
 
+/// Whether the baseline is not to be replaced by what exceeds it.
+bool stays(const GateOutcome& outcome, const CheckOutputs& outputs) {
+  return outputs.renew_baseline() && !outcome.passed();
+}
+
 }  // namespace
 
 Json json_of_figures(const Check& check) {
@@ -52,7 +57,10 @@ Json json_of_figures(const Check& check) {
 Result<void> write_outcome(const GateOutcome& outcome, const std::string& baseline, const CheckOutputs& outputs) {
   Result<void> done = write_text(outputs.junit, junit_of(outcome));
   if (done) done = write_text(outputs.markdown, markdown_of(outcome));
-  if (done) done = write_text(outputs.baseline, baseline);
+  if (done && stays(outcome, outputs))
+    note(outputs.baseline.string() + " stays as it was: the run exceeds its limits");
+  else if (done)
+    done = write_text(outputs.baseline, baseline);
   return done;
 }
 
@@ -77,20 +85,24 @@ void print_outcome(const GateOutcome& outcome, const CheckOutputs& outputs) {
     if (check.failed()) out << '\n' << red("failed") << ": " << check.reason;
   for (const std::string& text : unjudged_in(outcome.checks)) out << '\n' << text;
   if (!std::ranges::all_of(outcome.checks, &Check::passed)) out << '\n';
-  out << written_text(outputs.baseline);
+  if (!stays(outcome, outputs)) out << written_text(outputs.baseline);
 }
 
 std::ostream& CheckOutputs::text() const {
   return take_standard_output(std::array{baseline, junit, markdown}) ? std::cerr : std::cout;
 }
 
-Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
-                            const CheckOutputs& outputs) {
+bool CheckOutputs::renew_baseline() const {
+  std::error_code missing;
+  return !baseline.empty() && std::filesystem::equivalent(baseline, old_baseline, missing);
+}
+
+Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const CheckOutputs& outputs) {
   const std::array files{outputs.baseline, outputs.junit, outputs.markdown};
   if (outputs.json)
     if (auto room = leave_room_for_json(files); !room) return room;
   if (auto differ = must_differ(inputs, files); !differ) return differ;
-  return must_differ(std::array{old_baseline}, std::array{outputs.junit, outputs.markdown});
+  return must_differ(std::array{outputs.old_baseline}, std::array{outputs.junit, outputs.markdown});
 }
 
 Exit unjudged(const Error& why, const CheckOutputs& outputs, std::string_view subject) {

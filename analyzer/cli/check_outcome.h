@@ -14,21 +14,23 @@ namespace memreel::cli {
 /// The files that `memreel check` writes; empty: not asked for.
 struct CheckOutputs {
   std::filesystem::path baseline, junit, markdown;
-  bool json = false;  // to standard output
+  bool json = false;                   // to standard output
+  std::filesystem::path old_baseline;  // that is compared with
 
   /// Where text goes: to standard error if a file takes standard output.
   std::ostream& text() const;
+  /// Whether the new baseline would replace the old.
+  bool renew_baseline() const;
 };
 
 /// Fails if an output is one of the files that are read, another output, or where the JSON document goes. A new
 /// baseline may replace the old.
-Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
-                            const CheckOutputs& outputs);
+Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const CheckOutputs& outputs);
 
 /// "unit", "value", "limit", "passed" and "reason" of a check.
 Json json_of_figures(const Check& check);
 
-/// Writes the files. `baseline`: the text of a new one.
+/// Writes the files. `baseline`: the text of a new one; one that is exceeded stays, or a second attempt would pass.
 Result<void> write_outcome(const GateOutcome& outcome, const std::string& baseline, const CheckOutputs& outputs);
 
 /// The table of checks, a line for each that failed or is not judged, and what has been written.

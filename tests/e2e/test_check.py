@@ -102,6 +102,30 @@ class Check(ProgramTest):
         self.assertIn(lower["devices"][0]["live_at_peak"][0]["function"] + " (", reasons[0])
         self.answer("check", SAMPLE, "--baseline", baseline, "--tolerance", "100%")
 
+    def test_a_run_does_not_replace_the_baseline_that_it_exceeds(self):
+        job = self.directory / "job"
+        job.mkdir()
+        shutil.copy(SAMPLE, job / "rank0.reel")
+        for judged in ((SAMPLE,), ("--fleet", job)):
+            baseline, link = self.directory / "memory.json", self.directory / "link.json"
+            self.answer("check", *judged, "--write-baseline", baseline)
+            lower = json.loads(baseline.read_text())
+            lower.get("policies", lower.get("classes"))[0]["peak_reserved_bytes"] //= 2
+            baseline.write_text(json.dumps(lower))
+            link.unlink(missing_ok=True)
+            link.symlink_to(baseline)
+            for same in (baseline, link, job / "../memory.json"):
+                for more in ((), ("--json",)):
+                    process = self.answer("check", *judged, "--baseline", baseline, "--write-baseline", same, *more, code=1)
+                    self.assertEqual(json.loads(baseline.read_text()), lower)
+                    self.assertIn("stays as it was", process.stderr)
+                    self.assertNotIn(".json (", process.stdout)
+            other = self.directory / "other.json"
+            self.answer("check", *judged, "--baseline", baseline, "--write-baseline", other, code=1)
+            self.answer("check", *judged, "--baseline", other, "--write-baseline", other)
+            self.answer("check", *judged, "--baseline", baseline, "--write-baseline", baseline, "--tolerance", "100%")
+            self.answer("check", *judged, "--baseline", baseline)
+
     def test_a_snapshot_without_history_cannot_be_judged(self):
         document = snapshot()
         document["device_traces"] = [[]]
