@@ -196,10 +196,7 @@ Result<void> choose_policies(const CheckArguments& arguments, const Analysis& an
     return {};
   }
   const Budgets& budgets = question.budgets;
-  const auto reserved_is_known = [&](const Prepared& heap) {
-    const auto history = std::ranges::find(analysis.histories(), heap.heap, &HeapHistory::heap);
-    return history != analysis.histories().end() && records_reserved(*history, heap.level);
-  };
+  const auto reserved_is_known = [&](const Prepared& heap) { return records_reserved(analysis, heap); };
   question.measure.recorded = std::ranges::all_of(heaps, reserved_is_known);
   if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded)) {
     if (auto named = named_policy(analysis.trace(), heaps)) {
@@ -351,13 +348,24 @@ Result<Exit> judge(const CheckArguments& arguments) {
     // A replay that starts midway may need less than the program had already reserved.
     question->measure.recorded |= !missing.empty();
   }
-  Result<Measured> measured = [&] {
+  const auto measure_with = [&](const MeasureOptions& options) {
     const ProgressBar bar("replaying");
-    return measure(analysis, *heaps, question->policies, question->measure);
-  }();
+    Result<Measured> measured = measure(analysis, *heaps, question->policies, options);
+    if (!measured) return measured;
+    measured->version = version;
+    if (const auto recorded = recorded_policy(*trace, *heaps)) measured->settings = recorded->text();
+    return measured;
+  };
+  const Result<Measured> measured = measure_with(question->measure);
   if (!measured) return measured.error();
-  measured->version = version;
-  if (const auto recorded = recorded_policy(*trace, *heaps)) measured->settings = recorded->text();
+  // A baseline is of a device that is large enough: on another, a policy makes do with less, or fails.
+  Result<Measured> figures = *measured;
+  if (question->measure.device && (question->baseline || !arguments.write_baseline.empty())) {
+    MeasureOptions unlimited = question->measure;
+    unlimited.device.reset();
+    figures = measure_with(unlimited);
+    if (!figures) return figures.error();
+  }
 
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   Result<void> complete = lacks(unserved(*measured, question->budgets, question->baseline.has_value()), arguments.file,
@@ -366,23 +374,25 @@ Result<Exit> judge(const CheckArguments& arguments) {
     if (complete) complete = judge_completeness(arguments, unjudged_in(checks, name), arguments.file, remedy);
   };
   must_be_judged("max-category", "record with stacks (docs/categories.md)");
+  must_be_judged("max-reserved", "name what to replay with --policy");
+  must_be_judged("max-fragmentation", "name what to replay with --policy");
   must_be_judged("max-leaked", "record at least " + std::to_string(fewest_rounds) + " steps");
   if (!complete) return complete.error();
   if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));
   if (question->baseline) {
-    const Measured before = own_settings ? under_settings_of(*measured, *question->baseline) : *question->baseline;
-    std::vector<std::string> of_baseline = not_in_baseline(*measured, before);
+    const Measured before = own_settings ? under_settings_of(*figures, *question->baseline) : *question->baseline;
+    std::vector<std::string> of_baseline = not_in_baseline(*figures, before);
     for (std::string& lack : of_baseline) lack += " in the baseline";
     complete = lacks(of_baseline, arguments.baseline, "write a new one with memreel check --write-baseline");
     if (complete)
-      complete = lacks(not_in_run(*measured, before), arguments.file,
+      complete = lacks(not_in_run(*figures, before), arguments.file,
                        "record what the baseline was written of, or write a new one");
     if (!complete) return complete.error();
     if (before.version.empty())
       note(
           arguments.baseline.string() +
           " is of an older memreel: steps, heaps and settings are not compared; write a new one with --write-baseline");
-    const std::vector<Check> more = check_baseline(*measured, before, question->tolerance);
+    const std::vector<Check> more = check_baseline(*figures, before, question->tolerance);
     if (more.empty())
       return Error{.what = "has no policy or device in common with this run", .where = arguments.baseline.string()};
     checks.insert(checks.end(), more.begin(), more.end());
@@ -404,7 +414,7 @@ Result<Exit> judge(const CheckArguments& arguments) {
   // For those who have no list of what is missing.
   if (!missing.empty()) outcome.checks.insert(outcome.checks.begin(), incomplete(missing));
   const CheckOutputs outputs = arguments.outputs();
-  if (const auto written = write_outcome(outcome, baseline_text(*measured), outputs); !written) return written.error();
+  if (const auto written = write_outcome(outcome, baseline_text(*figures), outputs); !written) return written.error();
   if (arguments.json)
     print_json(document);
   else

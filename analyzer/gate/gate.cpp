@@ -119,6 +119,20 @@ std::string unknown_use(const CategoryMetrics& metrics, Category category, Bytes
          text_of(metrics.peak_with_unknown - metrics.peak) + " is unknown, which may be " + words;
 }
 
+/// Budgets of reserved memory, where nothing shows it.
+void add_unrecorded(std::int32_t device, const Budgets& budgets, std::vector<Check>& checks) {
+  const auto add = [&](const char* name, Metric none, Metric limit) {
+    checks.push_back({.name = name,
+                      .number = device,
+                      .value = none,
+                      .limit = limit,
+                      .unjudged = "reserved memory on " + on_device(device) + ", not judged: it is not recorded"});
+  };
+  if (budgets.max_reserved) add("max-reserved", 0_B, *budgets.max_reserved);
+  if (budgets.max_fragmentation) add("max-fragmentation", 0.0, *budgets.max_fragmentation);
+  if (budgets.all_served) add("capacity", std::uint64_t{0}, std::uint64_t{0});
+}
+
 Bytes with_tolerance(Bytes limit, double tolerance) {
   return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
 }
@@ -241,6 +255,9 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
         checks.back().unjudged = "requests on " + on_device(p.device) + ", not judged: an instant shows none";
     }
   }
+  for (const DeviceMetrics& d : now.devices)
+    if (std::ranges::find(now.policies, d.device, &PolicyMetrics::device) == now.policies.end())
+      add_unrecorded(d.device, budgets, checks);
   if (budgets.max_leaked) {
     for (const DeviceMetrics& d : now.devices) {
       checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked,

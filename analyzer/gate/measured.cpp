@@ -254,8 +254,10 @@ std::vector<BeginningRange> peak_ranges(std::span<const DeviceReplay> replays, s
 
 }  // namespace
 
-bool records_reserved(const HeapHistory& history, Level level) {
-  return history.peak_reserved > 0_B || level == Level::driver;
+bool records_reserved(const Analysis& analysis, const Prepared& heap) {
+  if (heap.level == Level::driver) return true;
+  const auto history = std::ranges::find(analysis.histories(), heap.heap, &HeapHistory::heap);
+  return history != analysis.histories().end() && history->peak_reserved > 0_B;
 }
 
 std::vector<std::int32_t> judged_devices(std::span<const DeviceMemory> devices) {
@@ -296,6 +298,11 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
     const bool is_replayed =
         !specs.empty() && std::ranges::find(heaps, subject.device, &Prepared::device) != heaps.end();
     if (!options.recorded && is_replayed) continue;
+    // Live memory is not what such a pool reserved.
+    if (std::ranges::any_of(heaps, [&](const Prepared& heap) {
+          return heap.device == subject.device && !records_reserved(analysis, heap);
+        }))
+      continue;
     PolicyMetrics metrics = recorded(subject);
     // As recorded, nothing says how its requests would have been served by a smaller device: only whether they fit.
     if (options.device && options.device->kind == DeviceModel::Kind::capacity &&

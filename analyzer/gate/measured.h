@@ -94,18 +94,18 @@ struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
   bool leaks = true;                  // find leaks: costs another pass
   std::set<Category> categories;      // to measure
-  bool recorded = false;              // add recorded_metrics
+  bool recorded = false;              // add recorded_metrics, if what the device's heaps reserved is recorded
   std::string heap;                   // judge only heaps of this name, as if they were their devices; empty: all
 };
 
 /// Whether the trace shows how much the heap reserved: by its segments, or because it hands out device memory.
-bool records_reserved(const HeapHistory& history, Level level);
+bool records_reserved(const Analysis& analysis, const Prepared& heap);
 
 /// The devices that are judged: those of GPUs; host memory only if there is nothing else.
 std::vector<std::int32_t> judged_devices(std::span<const DeviceMemory> devices);
 
 /// Replays `specs` on `heaps`, heaps of the trace; those that began late begin afresh. Everything else on their devices
-/// is as recorded. Devices without such a heap get recorded_metrics. Errors: as replay().
+/// is as recorded. Devices without such a heap, and all without `specs`, get recorded_metrics. Errors: as replay().
 Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options);
 

@@ -126,6 +126,29 @@ class Check(ProgramTest):
             self.answer("check", *judged, "--baseline", baseline, "--write-baseline", baseline, "--tolerance", "100%")
             self.answer("check", *judged, "--baseline", baseline)
 
+    def test_a_baseline_is_of_a_device_that_is_large_enough(self):
+        peak = self.figures()["peak_reserved_bytes"]
+        plain, tight = self.directory / "plain.json", self.directory / "tight.json"
+        self.answer("check", SAMPLE, "--write-baseline", plain)
+        run("check", SAMPLE, "--capacity", peak * 9 // 10, "--write-baseline", tight)
+        self.assertEqual(json.loads(tight.read_text()), json.loads(plain.read_text()))
+        names = [check["name"] for check in self.document("check", SAMPLE, "--baseline", tight, "--tolerance", "0")["checks"]]
+        checks = self.document("check", SAMPLE, "--baseline", plain, "--tolerance", "0", "--capacity", 2 * peak)["checks"]
+        self.assertEqual([check["name"] for check in checks], ["capacity"] + names)
+
+    def test_what_a_pool_without_segments_reserves_is_in_no_baseline(self):
+        rows = b"".join(b'{"t":%d,"heap":"pool","op":"%s","address":%d,"size":%d}\n' % row
+                        for row in ())
+        log = self.file("rmm.csv", b"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:000001,allocate,0x100000000,1048576,0\n"
+                        b"1,10:00:00:000002,free,0x100000000,1048576,0\n")
+        self.assert_refused(run("check", log, "--max-reserved", "1TiB"), "--policy")
+        baseline = self.directory / "memory.json"
+        self.answer("check", log, "--write-baseline", baseline)
+        written = json.loads(baseline.read_text())
+        self.assertEqual((written["policies"], written["devices"][0]["peak_live_bytes"]), ([], 1048576))
+        self.assertEqual([check["name"] for check in self.document("check", log, "--baseline", baseline)["checks"]],
+                         ["baseline peak-live", "baseline leaked"])
+
     def test_a_snapshot_without_history_cannot_be_judged(self):
         document = snapshot()
         document["device_traces"] = [[]]

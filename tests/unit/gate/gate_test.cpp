@@ -71,6 +71,15 @@ TEST(Budgets, WhatCanNotBeJudgedDoesNotPass) {
   EXPECT_TRUE(check_budgets(now, {.max_leaked = 0_B})[0].failed());
 }
 
+TEST(Budgets, ReservedMemoryThatIsNotKnownDoesNotPass) {
+  Measured now = run();
+  now.policies.clear();
+  const auto checks = check_budgets(now, {.max_reserved = 1024_GiB, .max_fragmentation = 1.0});
+  EXPECT_EQ(checks.size(), 2U);
+  EXPECT_THAT(unjudged_in(checks),
+              ::testing::ElementsAre("reserved memory on device 0, not judged: it is not recorded"));
+}
+
 TEST(Baseline, WhatItLacksIsNamed) {
   Measured more = run();
   more.devices.push_back({.device = 1});

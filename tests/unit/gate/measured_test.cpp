@@ -59,6 +59,17 @@ TEST(Measured, ReservedMemoryOfACustomPoolIsWhatWasRecorded) {
   EXPECT_EQ(measured->policies[0].fragmentation_at_peak, 0.25);  // when most of it was in use
 }
 
+TEST(Measured, ReservedMemoryOfAPoolWithoutSegmentsIsNotKnown) {
+  TraceBuilder build;
+  build.alloc(build.origin(build.heap("my pool", Level::framework, 0)), {0x100000}, 2_MiB);
+  for (const bool recorded : {false, true}) {
+    const auto measured = measure(Analysis(build.trace()), prepare(build.trace()), {}, {.recorded = recorded});
+    ASSERT_TRUE(measured);
+    EXPECT_TRUE(measured->policies.empty());
+    EXPECT_EQ(measured->devices.at(0).peak_live, 2_MiB);
+  }
+}
+
 TEST(Completeness, WhatATraceLacksIsNamed) {
   EXPECT_TRUE(what_is_missing(Trace{}).empty());
   Trace late;
