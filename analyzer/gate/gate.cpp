@@ -12,12 +12,17 @@
 #include "analyzer/gate/edited_json.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
 
+/// Whether it says where memory is made.
+bool is_place(const SiteMetrics& site) {
+  return site.function != preexisting_frame && !(site.function.empty() && site.file.empty());
+}
+
 std::string place_of(const SiteMetrics& site) {
-  if (site.function.empty() && site.file.empty()) return "code without a recorded stack";
   return site.file.empty() ? site.function : site.function + " (" + site.file + ")";
 }
 
@@ -26,29 +31,40 @@ const DeviceMetrics* metrics_of(const Measured& measured, std::int32_t device) {
   return found == measured.devices.end() ? nullptr : &*found;
 }
 
-/// ", at step (train.py:7) < main (train.py:40)": the call path.
+/// ", of which 1.20 GiB at step (train.py:7) < main (train.py:40)": the call path of the largest part.
 std::string by_stack(const SiteMetrics& site) {
-  constexpr std::size_t most_frames = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most_frames, site.stack.size()); ++i)
-    text += (i == 0 ? ", at " : " < ") + site.stack[i];
+  if (site.stack.empty()) return "";
+  std::string text = site.of_stack < site.bytes ? ", of which " + text_of(site.of_stack) + " at " : ", at ";
+  for (const std::string& frame : site.stack) text += (&frame == &site.stack.front() ? "" : " < ") + frame;
   return text;
 }
 
-/// "; most is held by step (train.py): 2.10 GiB", at the moment of most live bytes.
+/// The largest of the places, if any says something: "most is held by step (train.py): 2.10 GiB" of `all`, or, if it is
+/// less than half, "the largest holder is ...".
+std::string largest_of(const std::vector<SiteMetrics>& sites, Bytes all, std::string_view most,
+                       std::string_view largest) {
+  const auto site = std::ranges::find_if(sites, is_place);
+  if (site == sites.end()) return "";
+  const bool is_most = site->bytes > all - std::min(all, site->bytes);
+  std::string text(is_most ? most : largest);
+  if (site != sites.begin()) text = "of what has a call stack, " + std::string(largest);
+  return text + " " + place_of(*site) + ": " + text_of(site->bytes) + by_stack(*site);
+}
+
+/// "; at the peak, most is held by step (train.py): 2.10 GiB", at the moment of most live bytes.
 std::string most_held(const Measured& now, std::int32_t device) {
   const DeviceMetrics* const metrics = metrics_of(now, device);
-  if (metrics == nullptr || metrics->sites.empty()) return "";
-  const SiteMetrics& site = metrics->sites.front();
-  return "; at the peak, most is held by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
+  if (metrics == nullptr) return "";
+  const std::string text = largest_of(metrics->sites, metrics->peak_live, "most is held by", "the largest holder is");
+  return text.empty() ? "" : "; at the peak, " + text;
 }
 
 /// "; most is leaked by step (train.py): 2.10 GiB, at ...".
 std::string most_leaked(const Measured& now, std::int32_t device) {
   const DeviceMetrics* const metrics = metrics_of(now, device);
-  if (metrics == nullptr || metrics->leaks.empty()) return "";
-  const SiteMetrics& site = metrics->leaks.front();
-  return "; most is leaked by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
+  if (metrics == nullptr) return "";
+  const std::string text = largest_of(metrics->leaks, metrics->leaked, "most is leaked by", "the largest leak is of");
+  return text.empty() ? "" : "; " + text;
 }
 
 /// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; among those that hold more than before.
@@ -59,6 +75,7 @@ std::string most_grown(const Measured& now, const Measured& before, std::int32_t
   const SiteMetrics* grown = nullptr;
   Bytes was;
   for (const SiteMetrics& site : metrics->sites) {
+    if (!is_place(site)) continue;
     const auto same = std::ranges::find_if(
         old->sites, [&](const SiteMetrics& s) { return s.function == site.function && s.file == site.file; });
     const Bytes held = same == old->sites.end() ? 0_B : same->bytes;

@@ -50,22 +50,25 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
 
 namespace {
 
-/// What one function holds, and its largest stack.
-struct Held {
-  Bytes bytes;
-  Bytes of_stack;
-  StackId stack = StackId::none;
-};
-using SiteBytes = std::map<std::pair<std::string, std::string>, Held>;
+/// The user's own frames, innermost first and as many as are shown; of all frames if there are none.
+std::vector<std::string> own_stack(std::span<const FrameText> frames) {
+  constexpr std::size_t most_frames = 4;
+  const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return frame.owner == CodeOwner::user; });
+  std::vector<std::string> texts;
+  for (const FrameText& frame : frames)
+    if (texts.size() < most_frames && (!any || frame.owner == CodeOwner::user)) texts.push_back(text_of(frame));
+  return texts;
+}
+
+/// What functions hold, by own_stack().
+using BytesOfStacks = std::map<std::vector<std::string>, Bytes>;
+using SiteBytes = std::map<std::pair<std::string, std::string>, BytesOfStacks>;
 
 void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
-  const FrameText frame = own_frame(frames_of(trace.tables, stack));
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  const FrameText frame = own_frame(frames);
   const std::string_view file = names_operator(frame.kind) ? std::string_view() : frame.file;
-  Held& held = sites[{display_name(frame.kind, frame.function), std::string(base_name(file))}];
-  held.bytes += bytes;
-  if (bytes <= held.of_stack) return;
-  held.of_stack = bytes;
-  held.stack = stack;
+  sites[{display_name(frame.kind, frame.function), std::string(base_name(file))}][own_stack(frames)] += bytes;
 }
 
 /// Adds what each function holds of `heap` after so many events.
@@ -75,21 +78,17 @@ void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, HeapId he
     add(trace, group.stack, group.bytes, sites);
 }
 
-/// The user's own frames; all frames if there are none.
-std::vector<std::string> own_stack(const Trace& trace, StackId stack) {
-  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
-  const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return frame.owner == CodeOwner::user; });
-  std::vector<std::string> texts;
-  for (const FrameText& frame : frames)
-    if (!any || frame.owner == CodeOwner::user) texts.push_back(text_of(frame));
-  return texts;
-}
-
-std::vector<SiteMetrics> largest(const Trace& trace, const SiteBytes& bytes) {
+std::vector<SiteMetrics> largest(const SiteBytes& bytes) {
   std::vector<SiteMetrics> sites;
-  for (const auto& [place, held] : bytes)
-    sites.push_back(
-        {.function = place.first, .file = place.second, .bytes = held.bytes, .stack = own_stack(trace, held.stack)});
+  for (const auto& [place, stacks] : bytes) {
+    SiteMetrics& site = sites.emplace_back(SiteMetrics{.function = place.first, .file = place.second, .stack = {}});
+    for (const auto& [stack, held] : stacks) {
+      site.bytes += held;
+      if (held <= site.of_stack) continue;
+      site.of_stack = held;
+      site.stack = stack;
+    }
+  }
   std::ranges::stable_sort(sites, std::ranges::greater(), &SiteMetrics::bytes);
   if (sites.size() > max_sites) sites.resize(max_sites);
   return sites;
@@ -173,7 +172,10 @@ void add_categories(const Analysis& analysis, const Subject& subject, std::map<C
       const auto share = std::ranges::find(shares, category, &CategoryShare::category);
       if (share == shares.end() || share->bytes <= most) continue;
       most = share->bytes;
-      peak.place = share->holders.front().label;
+      const auto named = std::ranges::find_if(share->holders, [](const CategoryShare::Holder& holder) {
+        return holder.label != no_stack_label && holder.label != preexisting_frame;
+      });
+      peak.place = named == share->holders.end() ? std::string() : named->label;
     }
   }
 }
@@ -206,8 +208,8 @@ DeviceMetrics metrics_of(const Analysis& analysis, const Subject& subject, const
   if (options.leaks) add_leaks(analysis, subject, metrics, leaks);
   for (const Category category : options.categories) metrics.categories[category];
   if (!metrics.categories.empty()) add_categories(analysis, subject, metrics.categories);
-  metrics.sites = largest(analysis.trace(), sites);
-  metrics.leaks = largest(analysis.trace(), leaks);
+  metrics.sites = largest(sites);
+  metrics.leaks = largest(leaks);
   return metrics;
 }
 

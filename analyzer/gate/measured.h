@@ -39,7 +39,8 @@ struct PolicyMetrics {
 struct SiteMetrics {
   std::string function, file;  // file without directories
   Bytes bytes;
-  std::vector<std::string> stack;  // of the largest part, in user code: innermost first, "step (train.py:7)"
+  std::vector<std::string> stack;  // of the largest part, in user code: innermost first, "step (train.py:7)"; cut short
+  Bytes of_stack;                  // what that part has
 
   /// Whether a baseline has the same values: it does not store stacks.
   friend bool operator==(const SiteMetrics& a, const SiteMetrics& b) {

@@ -3,6 +3,7 @@
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import unittest
@@ -283,6 +284,17 @@ class Check(ProgramTest):
             with self.subTest(mention):
                 baseline = self.file("job.json", b'{"schema": "memreel.fleet-baseline/1", "classes": %s}' % classes.encode())
                 self.assert_refused(run("check", "--fleet", SAMPLE, "--baseline", baseline), "job.json", mention)
+
+    def test_a_line_has_no_more_than_the_report_says(self):
+        for trace, budget in ((SAMPLE, "--max-peak"), (LEAK, "--max-leaked")):
+            failed = self.document("check", trace, budget, "1MiB", code=1)["checks"][0]["reason"]
+            said = re.search(r": ([\d.]+ \w+), of which ([\d.]+ \w+) at \w+ \((\w+\.py:\d+)\)", failed)
+            self.assertTrue(said, failed)
+            self.assertNotEqual(said[1], said[2])
+        leaks = [leak for leak in self.document("report", LEAK, "--leaks")["leaks"] if leak["verdict"] in ("leak", "suspected")]
+        there = sum(leak["bytes"] for leak in leaks
+                    if any(f"{frame['file'].split('/')[-1]}:{frame['line']}" == said[3] for frame in leak["stack"]))
+        self.assertEqual((said[1], said[2]), ("80.00 MiB", f"{there / 2**20:.2f} MiB"))
 
     def test_a_leak_is_named_by_its_stack(self):
         text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout

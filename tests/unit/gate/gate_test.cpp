@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/model/stack_text.h"
+
 namespace memreel {
 namespace {
 
@@ -43,15 +45,16 @@ TEST(Budgets, AReasonSaysWhatByHowMuchAndWhere) {
   const auto checks = check_budgets(run(), {.max_reserved = 5_GiB});
   EXPECT_EQ(checks[0].reason,
             "peak of reserved memory on device 0 with torch.native: 6.00 GiB, 1.00 GiB more than the 5.00 GiB allowed; "
-            "at the peak, most is held by step (train.py): 2.00 GiB");
+            "at the peak, the largest holder is step (train.py): 2.00 GiB");
 }
 
 TEST(Budgets, AReasonNamesTheStack) {
   Measured now = run();
   now.devices[0].sites[0].stack = {"step (train.py:7)", "main (train.py:40)"};
-  now.devices[0].leaks = {{"keep", "log.py", 3_MiB, {"keep (log.py:3)", "main (train.py:41)"}}};
+  now.devices[0].sites[0].of_stack = 1_GiB;
+  now.devices[0].leaks = {{"keep", "log.py", 3_MiB, {"keep (log.py:3)", "main (train.py:41)"}, 3_MiB}};
   EXPECT_THAT(check_budgets(now, {.max_peak = 1_GiB})[0].reason,
-              HasSubstr("at step (train.py:7) < main (train.py:40)"));
+              HasSubstr("step (train.py): 2.00 GiB, of which 1.00 GiB at step (train.py:7) < main (train.py:40)"));
   EXPECT_THAT(check_budgets(now, {.max_leaked = 0_B})[0].reason,
               HasSubstr("most is leaked by keep (log.py): 3.00 MiB, at keep (log.py:3) < main (train.py:41)"));
 }
@@ -78,6 +81,17 @@ TEST(Budgets, ReservedMemoryThatIsNotKnownDoesNotPass) {
   EXPECT_EQ(checks.size(), 2U);
   EXPECT_THAT(unjudged_in(checks),
               ::testing::ElementsAre("reserved memory on device 0, not judged: it is not recorded"));
+}
+
+TEST(Budgets, AReasonNamesNoPlaceThatSaysNothing) {
+  Measured now = run();
+  now.devices[0].sites.insert(now.devices[0].sites.begin(), {std::string(preexisting_frame), "", 3_GiB, {}, {}});
+  EXPECT_THAT(check_budgets(now, {.max_peak = 1_GiB})[0].reason,
+              HasSubstr("of what has a call stack, the largest holder is step (train.py): 2.00 GiB"));
+  now.devices[0].sites = {{std::string(preexisting_frame), "", 3_GiB, {}, {}}, {"", "", 1_GiB, {}, {}}};
+  EXPECT_THAT(check_budgets(now, {.max_peak = 1_GiB})[0].reason, ::testing::EndsWith("allowed"));
+  now.devices[0].sites = {{"step", "train.py", 2_GiB + 1_B, {}, {}}};  // of 4 GiB
+  EXPECT_THAT(check_budgets(now, {.max_peak = 1_GiB})[0].reason, HasSubstr("most is held by step (train.py)"));
 }
 
 TEST(Baseline, WhatItLacksIsNamed) {

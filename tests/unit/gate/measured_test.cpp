@@ -28,6 +28,9 @@ TEST(Measured, AddsUpWhatEachFunctionHoldsAtThePeak) {
   EXPECT_EQ(measured->devices[0].peak_live, 6_MiB);
   EXPECT_EQ(measured->devices[0].sites,
             (std::vector<SiteMetrics>{{"step", "train.py", 5_MiB}, {"load", "data.py", 1_MiB}}));
+  const SiteMetrics& step = measured->devices[0].sites[0];
+  EXPECT_EQ(step.of_stack, 3_MiB);  // at its line, not what all lines of the function hold
+  EXPECT_EQ(step.stack.front(), "step (/home/me/train.py:20)");
   ASSERT_EQ(measured->policies.size(), 2U);
   EXPECT_EQ(measured->policies[0].policy, "bound.live");
   EXPECT_EQ(measured->policies[0].peak_reserved, 6_MiB);
