@@ -292,6 +292,34 @@ TEST(Training, AnOptimizerThatBindsNewMemoryToParametersMakesNoState) {
   }
 }
 
+TEST(Training, ABatchOfTheSizeOfABiasIsNoParameterThatTheOptimizerBindsAnew) {
+  for (const bool frees_have_stacks : {true, false}) {
+    SCOPED_TRACE(frees_have_stacks ? "frees have stacks" : "frees have none");
+    Training t;
+    const std::vector<std::uint64_t> sizes{4096, 4096, 64};
+    for (const std::uint64_t kib : sizes) t.parameters.push_back(t.program.alloc(kib, P::parameter()));
+    const auto free = [&](AllocationId id, const P::Stack& stack) {
+      t.program.free(id, frees_have_stacks ? stack : P::Stack{});
+    };
+    for (int i = 0; i < 6; ++i) {
+      const AllocationId batch = t.program.alloc(64, P::user(10));
+      t.inputs.push_back(batch);
+      t.activations.push_back(t.program.alloc(500, P::module()));
+      std::vector<AllocationId> gradients;
+      for (const std::uint64_t kib : sizes) gradients.push_back(t.program.alloc(kib, P::engine()));
+      free(t.activations.back(), P::engine());
+      t.gradients.insert(t.gradients.end(), gradients.begin(), gradients.end());
+      for (const int line : {178, 182})
+        for (const std::uint64_t kib : sizes)
+          if (i == 0) t.states.push_back(t.program.alloc(kib, P::optimizer("_init_group", line)));
+      free(t.program.alloc(1, P::optimizer("adam", 900)), P::optimizer("adam", 900));
+      for (const AllocationId id : gradients) free(id, P::zero_grad());
+      free(batch, P::user(10));
+    }
+    expect_all(t);
+  }
+}
+
 TEST(Training, ABufferOfParametersIsMadeBeforeThatOfTheirGradients) {
   const auto buffer = [](int line) {
     return P::within({"__init__@megatron/core/distributed/param_and_grad_buffer.py:" + std::to_string(line)},
