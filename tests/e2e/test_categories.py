@@ -141,6 +141,20 @@ class Late(unittest.TestCase):
             self.assertIn("graph: the previous pass's graph, 1020.00 MiB, is alive: del the output", lines)
             self.assertRegex(lines, r"held by: activations \d+ %")
 
+    def test_an_error_frees_temporaries_with_the_graph(self):
+        for style, device in self.each_style():
+            held = []
+            for layer in range(self.LAYERS):
+                for line in (11, 12, 13):
+                    held.append(self.alloc(500 if line == 11 else 30 + line, self.frames(line, style, in_model=True)))
+                if layer < self.LAYERS - 1:
+                    self.free(held.pop(-3), self.frames(14, style, in_model=True))
+            for address in held:
+                self.free(address, self.frames(1, style))
+            lines = "\n".join(self.verdict(device))
+            self.assertIn("this pass keeps its graph, 1020.00 MiB", lines)
+            self.assertRegex(lines, r"held by: .*temporaries \d+ %")
+
     def test_the_previous_passs_graph_is_older_than_the_recording(self):
         for style, device in self.each_style():
             previous = [self.older(30 + line) for _ in range(self.LAYERS) for line in (12, 13)]

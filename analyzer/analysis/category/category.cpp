@@ -92,7 +92,7 @@ constexpr auto evidence_rows = [] {
       EvidenceRow{rest_of_serving, "rest_of_serving", Category::kv_cache, 0.5,
                   "held outside the modules of a model that is never trained, over many calls"},
       EvidenceRow{gathered_shards, "gathered_shards", Category::parameter_copy, 0.8,
-                  "allocated where FSDP gathers the parameters of a module"},
+                  "allocated where FSDP gathers the parameters of a module, or DataParallel copies them"},
       EvidenceRow{autocast_copy, "autocast_copy", Category::parameter_copy, 0.9,
                   "autocast's copy of a weight in 16 bit, which no backward pass uses"},
       EvidenceRow{collective_code, "collective_code", Category::communication, 0.9,

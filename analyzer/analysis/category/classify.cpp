@@ -167,6 +167,9 @@ class Classifier {
                                                                      : Evidence::collective_code;
       case Purpose::workspace:
         return Evidence::workspace_code;
+      case Purpose::scattered:
+        // A gather passes gradients back in the same way.
+        return of.phase == Phase::backward ? conclude_backward(of, stack) : Evidence::loads_data;
       case Purpose::data:
         return of.meets_forward || !of.is_freed() ? Evidence::loads_data : Evidence::freed_in_pass;
       default:

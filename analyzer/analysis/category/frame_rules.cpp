@@ -142,6 +142,9 @@ constexpr auto frame_rules = [] {
                 "decorators of mixed precision"},
       FrameRule{"torch/autograd/function.py", "apply", P::other, wrapper, "calls an autograd.Function"},
       FrameRule{"torch/nn/parallel/data_parallel.py", "", P::other, wrapper, "calls the replicas of a module"},
+      FrameRule{"torch_geometric/nn/data_parallel.py", "scatter", P::other, scattered,
+                "lists of graphs go to the devices"},
+      FrameRule{"torch_geometric/nn/data_parallel.py", "", P::other, wrapper, "calls the replicas of a module"},
       FrameRule{"torch/nn/parallel/parallel_apply.py", "", P::other, wrapper, "calls the replicas of a module"},
       FrameRule{"torch/nn/parallel/distributed.py", "forward|_run_ddp_forward", P::other, wrapper,
                 "calls the wrapped module"},
@@ -200,6 +203,10 @@ constexpr auto frame_rules = [] {
       FrameRule{"megatron/core/optimizer/", "", P::optimizer, optimizer, "optimizers of Megatron"},
 
       // Distributed training.
+      FrameRule{"torch/nn/parallel/comm.py", "broadcast_coalesced", P::other, gathered,
+                "DataParallel copies a module to other devices"},
+      FrameRule{"torch/nn/parallel/replicate.py", "", P::other, gathered,
+                "DataParallel copies a module to other devices"},
       FrameRule{"torch/nn/parallel/distributed.py", "_ddp_init_helper|_build_params_for_reducer|_pre_forward", P::other,
                 collective, "buckets of DistributedDataParallel"},
       FrameRule{"*_fsdp_collectives.py", "foreach_reduce|foreach_all_gather|*reduce_scatter|*all_gather", P::other,
@@ -243,6 +250,9 @@ constexpr auto frame_rules = [] {
 
       // Batches.
       FrameRule{"torch/utils/data/", "", P::other, data, "a data loader"},
+      FrameRule{"torch/nn/parallel/comm.py", "scatter", P::other, scattered, "DataParallel splits a batch"},
+      FrameRule{"torch/nn/parallel/scatter_gather.py", "scatter|scatter_map|scatter_kwargs", P::other, scattered,
+                "DataParallel splits a batch"},
       FrameRule{"accelerate/utils/operations.py", "send_to_device", P::other, data, "a batch goes to the device"},
       FrameRule{"transformers/trainer.py", "_prepare_input|_prepare_inputs", P::other, data,
                 "a batch goes to the device"},

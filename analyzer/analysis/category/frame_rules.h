@@ -27,9 +27,10 @@ enum class Purpose : std::uint8_t {
   zero_grad,
   gradient_buffer,
   data,        // moves batches
+  scattered,   // splits a batch over devices, in a module's call
   kv_cache,    // a key-value cache
   collective,  // buckets, all-gather, reduce-scatter
-  gathered,    // parameters gathered from shards
+  gathered,    // parameters gathered from shards, or copied to other devices for a call
   workspace,   // scratch of a library
   capture,     // begins or ends the capture of a CUDA graph
 };

@@ -139,7 +139,10 @@ Observations observe(const Trace& trace, std::span<const Lifetime> lives, const 
     seen.allocations.push_back(of);
   }
   meet_forward(trace, seen);
-  if (shows_torch) Releases(trace, seen).find();
+  if (shows_torch) {
+    Releases(trace, seen).find();
+    take_temporaries_from_graphs(trace, seen);
+  }
   return seen;
 }
 

@@ -112,6 +112,15 @@ struct Observations {
 /// `lives`: lifetimes(trace). `activity` outlives the result.
 Observations observe(const Trace& trace, std::span<const Lifetime> lives, const Activity& activity);
 
+// What a pass that an error ends leaves beside its graph.
+
+/// An error frees what the functions that it leaves were working with, at once with the graph of their pass, or holds
+/// both. Sets Observation::graph to `none` for what is a temporary by earlier allocations of its stack, on any device:
+/// all were freed in their pass, either in passes with a backward pass, or while this graph grew and before the stack's
+/// next one was made on their device. Where that is so for half of a graph, it is another kind of pass, and nothing is
+/// concluded. O(n log n).
+void take_temporaries_from_graphs(const Trace& trace, Observations& seen);
+
 // Numbers the runs of a line in a model's forward(), for recordings that don't identify the called module.
 
 /// `x = block(x)` in a loop over twelve blocks gives the same stacks twelve times. Allocations of a forward pass below

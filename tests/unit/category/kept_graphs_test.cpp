@@ -37,6 +37,99 @@ TEST(Graph, WithoutGradientsAPassLeavesTemporaries) {
     EXPECT_EQ(name_of(category_of(categories.evidence[id])), "temporary");
 }
 
+/// A call of twelve layers that an error ends in the last one: it holds what the layer was working with.
+struct Failed {
+  std::vector<AllocationId> graph, finished;
+  AllocationId scratch = AllocationId::none;
+
+  explicit Failed(Program& program) {
+    for (int layer = 0; layer < 12; ++layer) {
+      if (scratch != AllocationId::none) finished.push_back(scratch);
+      scratch = program.alloc(5000, P::module(11));
+      for (const int line : {12, 13}) graph.push_back(program.alloc(701, P::module(line)));
+      if (layer < 11) program.free(scratch, P::module(14));
+    }
+  }
+};
+
+TEST(Graph, AnErrorFreesTemporariesWithIt) {
+  LateServing serving;
+  const Failed failed(serving.program);
+  serving.drop({failed.scratch});
+  serving.drop(failed.graph);
+  const Categories categories = serving.program.classify();
+  expect_category(categories, failed.graph, Category::activation);
+  expect_category(categories, failed.finished, Category::temporary);
+  expect_category(categories, {failed.scratch}, Category::temporary);
+}
+
+TEST(Graph, WhatAnErrorHoldsHasNoEndToJudgeBy) {
+  LateServing serving;
+  const Failed failed(serving.program);
+  const Categories categories = serving.program.classify();
+  expect_category(categories, failed.graph, Category::activation);
+  expect_category(categories, {failed.scratch}, Category::unknown);
+}
+
+TEST(Graph, EarlierStepsTellTemporariesOfOnePerPass) {
+  for (const bool by_backward : {false, true}) {
+    SCOPED_TRACE(by_backward ? "backward passes freed the earlier ones" : "their own passes freed them");
+    Program program;
+    std::vector<AllocationId> all;
+    for (int step = 0; step < 4; ++step) {
+      const AllocationId once = program.alloc(5000, P::module(99));
+      std::vector<AllocationId> graph;
+      for (int line = 1; line <= 24; ++line) graph.push_back(program.alloc(700, P::module(line)));
+      all = graph;
+      all.push_back(once);
+      if (step == 3) break;
+      if (!by_backward) program.free(once, P::module(14));
+      program.pass(P::engine());
+      for (const AllocationId id : graph) program.free(id, P::engine());
+      if (by_backward) program.free(once, P::engine());
+      program.pass(P::state());
+    }
+    for (const AllocationId id : all) program.free(id, P::user(30));
+    const Categories categories = program.classify();
+    expect_category(categories, {all.back()}, by_backward ? Category::activation : Category::temporary);
+    all.pop_back();
+    expect_category(categories, all, Category::activation);
+  }
+}
+
+TEST(Graph, TheLastLinkOfAChainStays) {
+  LateServing serving;
+  Program& program = serving.program;
+  std::vector<AllocationId> graph;
+  for (int line = 20; line < 44; ++line) graph.push_back(program.alloc(700, P::module(line)));
+  // x = f(f(f(x))) in one line: each is freed when the next one is made.
+  AllocationId link = program.alloc(5000, P::module(11));
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId next = program.alloc(5000, P::module(11));
+    program.free(link, P::module(11));
+    link = next;
+  }
+  graph.push_back(link);
+  serving.drop(graph);
+  expect_category(program.classify(), graph, Category::activation);
+}
+
+TEST(Graph, PassesWithoutGradientsBeforeItSayNothing) {
+  LateServing serving;
+  Program& program = serving.program;
+  std::vector<AllocationId> graph;
+  for (int call = 0; call < 4; ++call)
+    for (int line = 20; line < 44; ++line) {
+      const AllocationId made = program.alloc(700, P::module(line));
+      if (call == 3)
+        graph.push_back(made);
+      else
+        program.free(made, P::module(14));
+    }
+  serving.drop(graph);
+  expect_category(program.classify(), graph, Category::activation);
+}
+
 TEST(Graph, ThePreviousPassesGraphIsOlderThanTheRecording) {
   LateServing serving;
   std::vector<AllocationId> previous;

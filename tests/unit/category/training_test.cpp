@@ -409,6 +409,49 @@ TEST(Training, ShardsAreGatheredAndReduced) {
   expect(categories, buffers, Category::communication);
 }
 
+/// DataParallel splits the batch and copies the module in its own forward().
+TEST(Training, ReplicasAreCopiesOfParametersAndPartsOfABatchAreInputs) {
+  const auto below = [](const P::Stack& inner) {
+    return P::within(inner, P::within({"forward@torch/nn/parallel/data_parallel.py:180",
+                                       "_call_impl@torch/nn/modules/module.py:1790"},
+                                      P::user(20)));
+  };
+  const P::Stack replicate =
+      below({"broadcast_coalesced@torch/nn/parallel/comm.py:67", "Broadcast.forward@torch/nn/parallel/_functions.py:22",
+             "_broadcast_coalesced_reshape@torch/nn/parallel/replicate.py:90",
+             "DataParallel.replicate@torch/nn/parallel/data_parallel.py:200"});
+  const P::Stack scatter =
+      below({"scatter@torch/nn/parallel/comm.py:205", "Scatter.forward@torch/nn/parallel/_functions.py:102",
+             "scatter.<locals>.scatter_map@torch/nn/parallel/scatter_gather.py:60",
+             "DataParallel.scatter@torch/nn/parallel/data_parallel.py:210"});
+  const P::Stack graphs = P::within(
+      {"Data.to@torch_geometric/data/data.py:345", "DataParallel.scatter@torch_geometric/nn/data_parallel.py:99",
+       "DataParallel.forward@torch_geometric/nn/data_parallel.py:89", "_call_impl@torch/nn/modules/module.py:1790"},
+      P::user(20));
+  for (const bool trains : {true, false}) {
+    SCOPED_TRACE(trains ? "trains" : "only calls the model");
+    Training t;
+    std::vector<AllocationId> replicas;
+    t.setup();
+    for (int i = 0; i < 3; ++i) {
+      for (const P::Stack& stack : {scatter, graphs}) t.inputs.push_back(t.program.alloc(96, stack));
+      replicas.push_back(t.program.alloc(4160, replicate));
+      if (trains) {
+        t.forward();
+        t.backward(true);
+        t.step();
+        t.zero_grad();
+      } else {
+        t.program.pass(P::module());
+      }
+      for (const AllocationId id : {replicas.back(), t.inputs.back(), t.inputs[t.inputs.size() - 2]})
+        t.program.free(id, trains ? P::engine() : P::user(21));
+    }
+    expect_all(t);
+    expect(t.program.classify(), replicas, Category::parameter_copy);
+  }
+}
+
 TEST(Training, OptimizersInsideTheBackwardPassKeepTheirState) {
   Training t;
   t.setup();
