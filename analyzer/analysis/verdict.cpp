@@ -371,8 +371,14 @@ Holders all_by_category(std::span<const CategoryShare> shares) {
   return holders;
 }
 
-}  // namespace
+/// The largest part is memory without a stack, or of which only its age is known.
+bool names_no_place(const Holders& holders) {
+  if (holders.parts.empty()) return true;
+  const std::string& label = holders.parts.front().label;
+  return label == no_stack_label || label.starts_with(preexisting_frame);
+}
 
+/// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
 Holders holders_by_category(std::span<const CategoryShare> shares) {
   Holders holders = all_by_category(shares);
   // What is older than the recording has no place in the program that would say more.
@@ -382,6 +388,9 @@ Holders holders_by_category(std::span<const CategoryShare> shares) {
   return holders;
 }
 
+/// By explaining frame; at one instant by the innermost line of the program's own, unless one holds nearly everything;
+/// by innermost frame if the explaining frame is the same for nearly everything but the innermost frames distinguish
+/// parts.
 Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events) {
   std::map<StackId, Bytes> stacks;
   Holders holders;
@@ -404,15 +413,26 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
   return holders;
 }
 
+}  // namespace
+
+Holders holders_at(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
+                   std::span<const CategoryShare> shares) {
+  Holders holders = holders_by_category(shares);
+  if (!holders.parts.empty()) return holders;
+  holders = holders_by_stack(trace, lives, heap, events);
+  // One line allocates nearly everything: what code of libraries it calls says less than the category. Memory that no
+  // line is known for says less, too.
+  if (holders.by == "function" || names_no_place(holders))
+    if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) return by_category;
+  return holders;
+}
+
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares, const KeptGraphs& graphs) {
-  Holders holders = holders_by_category(shares);
-  if (holders.parts.empty() && trace.tables[heap.heap].level == Level::driver)
+  Holders holders;
+  if (trace.tables[heap.heap].level == Level::driver && holders_by_category(shares).parts.empty())
     holders = holders_by_pool(trace, lives, heap);
-  if (holders.parts.empty()) holders = holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1);
-  // One line allocates nearly everything: what code of libraries it calls says less than the category.
-  if (holders.by == "function")
-    if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) holders = std::move(by_category);
+  if (holders.parts.empty()) holders = holders_at(trace, lives, heap.heap, heap.peak_live_event + 1, shares);
   holders.graphs = graphs;
   return holders;
 }

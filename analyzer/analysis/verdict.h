@@ -33,16 +33,13 @@ struct Holders {
   KeptGraphs graphs;
 };
 
-/// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
-Holders holders_by_category(std::span<const CategoryShare> shares);
+/// Who holds the memory of a heap after `events`: by category, if it is known for at least half of the bytes and not
+/// the same for nearly all; else by stack, if that names a place. `shares`: of that instant; empty if no categories are
+/// known.
+Holders holders_at(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
+                   std::span<const CategoryShare> shares);
 
-/// By explaining frame; at one instant by the innermost line of the program's own, unless one holds nearly everything;
-/// by innermost frame if the explaining frame is the same for nearly everything but the innermost frames distinguish
-/// parts.
-Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events);
-
-/// Who holds the memory at the live peak of `heap`: by category if that is informative, else by stack. `shares`: of
-/// that instant; empty if no categories are known.
+/// The same at the live peak of `heap`; by library for what the driver's calls don't show.
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares, const KeptGraphs& graphs);
 

@@ -45,9 +45,8 @@ std::string names_of(const Holders& holders) {
 
 Holders holders_at(const Analysis& analysis, const OutOfMemory& oom) {
   const Trace& trace = analysis.trace();
-  Holders holders =
-      holders_by_category(category_shares(trace, analysis.lives(), analysis.categories(), oom.heap, oom.event));
-  return holders.parts.empty() ? holders_by_stack(trace, analysis.lives(), oom.heap, oom.event) : holders;
+  return holders_at(trace, analysis.lives(), oom.heap, oom.event,
+                    category_shares(trace, analysis.lives(), analysis.categories(), oom.heap, oom.event));
 }
 
 /// The pool's numbers; at driver level, the device's.

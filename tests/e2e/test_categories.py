@@ -163,6 +163,20 @@ class Late(unittest.TestCase):
                 self.free(address, self.frames(1, style))
             self.assertIn("the previous pass's graph, 1020.00 MiB", "\n".join(self.verdict(device)))
 
+    def test_nearly_all_is_activations_of_which_most_are_older(self):
+        for style, device in self.each_style():
+            self.setUp()
+            for _ in range(self.LAYERS):
+                for mib in (6, 2):
+                    self.older(mib)
+            previous = [self.older(30 + line) for _ in range(self.LAYERS) for line in (12, 13)]
+            self.forward(style, keeps_graph=True)
+            for address in previous:
+                self.free(address, self.frames(1, style))
+            lines = "\n".join(self.verdict(device))
+            self.assertRegex(lines, r"held by: activations 9\d %.*, parameters \d\.\d %")
+            self.assertNotIn("before recording began", lines)
+
     def test_copies_that_autocast_drops_at_its_end(self):
         for style, device in self.each_style():
             file = "/env/lib/python3.11/site-packages/torch/amp/autocast_mode.py"
