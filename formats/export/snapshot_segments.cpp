@@ -103,20 +103,21 @@ class SegmentsAtEnd {
 std::vector<TorchHeap> torch_heaps(const Trace& trace) {
   const Tables& tables = trace.tables;
   std::vector<TorchHeap> heaps(tables.heaps.size());
-  const std::vector<bool> shown = device_heaps(tables);
-  const bool has_host = torch_host_heap(tables).has_value();
   bool has_torch = false;
-  for (std::uint32_t h = 1; h < heaps.size(); ++h) has_torch |= is_torch_heap(tables, HeapId{h});
-  for (std::uint32_t h = 1; h < heaps.size(); ++h) {
-    const Heap& heap = tables.heaps[h];
-    heaps[h].shown = heap.device < 0
-                         ? has_host && tables[heap.parent].level == Level::driver
-                         : shown[h] && heap.device < most_devices && (!has_torch || is_torch_heap(tables, HeapId{h}));
-  }
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const HeapId heap = tables[trace.events.origin(i)].heap;
+    has_torch |= is_torch_heap(tables, heap);
     if (is_segment(trace.events.kind(i)) && tables[heap].level == Level::framework)
       heaps[index(heap)].has_segments = true;
+  }
+  const std::vector<bool> of_devices = device_heaps(tables);
+  const bool has_host = torch_host_heap(tables).has_value();
+  for (std::uint32_t h = 1; h < heaps.size(); ++h) {
+    const Heap& heap = tables.heaps[h];
+    if (heap.device < 0)
+      heaps[h].shown = has_host && tables[heap.parent].level == Level::driver;
+    else
+      heaps[h].shown = heap.device < most_devices && of_devices[h] && (!has_torch || is_torch_heap(tables, HeapId{h}));
   }
   return heaps;
 }
