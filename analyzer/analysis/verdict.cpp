@@ -278,11 +278,12 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   if (fragments.inherited && found->at_start.free() > found->at_start.unreleasable &&
       is_torch_heap(trace.tables, heap.heap))
     fragments.releasable = saved_by_release(trace, heap.heap);
-  if (!has_history(trace) && is_torch_heap(trace.tables, heap.heap))
-    fragments.releasable = peak.free() - std::min(peak.free(), peak.unreleasable);
   find_cause(trace.tables, *found, fragments);
-  if (has_history(trace) && fragments.cause.empty() && is_torch_heap(trace.tables, heap.heap))
-    fragments.cached = peak.free() - std::min(peak.free(), peak.unreleasable);
+  if (is_torch_heap(trace.tables, heap.heap)) {
+    const Bytes cached = peak.free() - std::min(peak.free(), peak.unreleasable);
+    if (fragments.cause.empty()) fragments.cached = cached;
+    if (!has_history(trace)) fragments.releasable = cached;
+  }
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
   if (failure != ooms->examined.end()) {
@@ -371,13 +372,6 @@ Holders all_by_category(std::span<const CategoryShare> shares) {
   return holders;
 }
 
-/// The largest part is memory without a stack, or of which only its age is known.
-bool names_no_place(const Holders& holders) {
-  if (holders.parts.empty()) return true;
-  const std::string& label = holders.parts.front().label;
-  return label == no_stack_label || label.starts_with(preexisting_frame);
-}
-
 /// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
 Holders holders_by_category(std::span<const CategoryShare> shares) {
   Holders holders = all_by_category(shares);
@@ -415,6 +409,8 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 
 }  // namespace
 
+bool Holder::names_no_place() const { return label == no_stack_label || label.starts_with(preexisting_frame); }
+
 Holders holders_at(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
                    std::span<const CategoryShare> shares) {
   Holders holders = holders_by_category(shares);
@@ -422,7 +418,7 @@ Holders holders_at(const Trace& trace, const std::vector<Lifetime>& lives, HeapI
   holders = holders_by_stack(trace, lives, heap, events);
   // One line allocates nearly everything: what code of libraries it calls says less than the category. Memory that no
   // line is known for says less, too.
-  if (holders.by == "function" || names_no_place(holders))
+  if (holders.by == "function" || holders.parts.empty() || holders.parts.front().names_no_place())
     if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) return by_category;
   return holders;
 }

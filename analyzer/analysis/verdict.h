@@ -23,6 +23,9 @@ struct Holder {
   Bytes bytes;
   std::string mostly;    // for a category: the place that most of it comes from, if that is more than half; else empty
   bool by_size = false;  // a category that most of it has by its size, being older than the recording
+
+  /// It is of memory without a stack, or of which only its age is known.
+  bool names_no_place() const;
 };
 
 /// Who holds the live memory of one heap at an instant.

@@ -258,7 +258,8 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak)
   if (found.inherited)
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
-  if (share_of(found.unreleasable, found.reserved) < fragmented && share_of(found.cached, found.reserved) >= fragmented)
+  if (share_of(found.unreleasable, found.reserved) < peak_margin &&
+      share_of(found.cached, found.reserved) >= fragmented)
     return {"fragmented",
             "little: " + percent(share_of(found.cached, found.reserved)) + of_peak + " (" + text_of(found.cached) +
                 ") is cache, freed on demand",
@@ -359,10 +360,12 @@ bool has_cache_at_instant(const Verdict& verdict) {
          share_of(verdict.fragmentation->releasable, verdict.fragmentation->reserved) >= peak_margin;
 }
 
-/// That the memory has no stack says nothing of the program.
+/// That the memory has no stack, or is older than the recording, says nothing of the program.
 bool says_nothing(const Holders& holders) {
-  return !holders.parts.empty() && holders.parts.front().label == no_stack_label &&
-         share_of(holders.parts.front().bytes, holders.total) >= 0.995;
+  Bytes placeless;
+  for (const Holder& part : holders.parts)
+    if (part.names_no_place()) placeless += part.bytes;
+  return share_of(placeless, holders.total) >= 0.995;
 }
 
 }  // namespace

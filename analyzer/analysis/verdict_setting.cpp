@@ -104,11 +104,8 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
   if (best == nullptr) return std::nullopt;
   // What was reserved is not recorded: nothing to save from.
   if (remedies.baseline_peak == 0_B && setting.failed_before == 0) return std::nullopt;
-  const auto given_back = [&](Bytes peak) {
-    return static_cast<std::int64_t>(remedies.baseline_peak.count - peak.count);
-  };
-  const std::int64_t saved = given_back(best->outcome.sure_peak());
-  if (best->outcome.late) setting.late_range.emplace(saved, given_back(best->outcome.least_peak()));
+  setting.late_range = best->outcome.late_saved;
+  const std::int64_t saved = best->outcome.saved_of(remedies.baseline_peak).first;
   if (setting.failed_before > 0 && !remedies.is_limited()) {
     setting.instead = "what the pool could have is unknown (--capacity)";
     return setting;
@@ -130,8 +127,8 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
     return setting;
   }
   set_text(remedies, *best, setting);
-  setting.peak = best->outcome.sure_peak();
   setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
+  setting.peak = setting.late_range ? remedies.baseline_peak - setting.saved : best->outcome.peak_reserved();
   setting.failed = best->outcome.failures();
   setting.failed_at_most = remedies.most_failures.value_or(setting.failed);
   return setting;
@@ -145,10 +142,10 @@ std::string caution_of(const Tables& tables, const Verdict::Setting& setting) {
 }
 
 /// Whether the device refused memory, though no request failed for it: PyTorch released what it could, and asked again.
-/// Where it collects garbage, releases say nothing.
+/// Where it collects garbage, or has a limit of its own, releases do not show that.
 bool was_full(const Remedies& remedies, const HeapHistory& heap) {
   const auto own = std::ranges::find(remedies.heaps, heap.heap, &Prepared::heap) - remedies.heaps.begin();
-  if (heap.failures > 0 || own >= std::ssize(remedies.least_devices)) return false;
+  if (heap.failures > 0 || remedies.sets_fraction || own >= std::ssize(remedies.least_devices)) return false;
   const auto at = static_cast<std::size_t>(own);
   return remedies.least_devices[at].capacity < remedies.devices[at].capacity &&
          TorchSettings::recorded(remedies.heaps[at].settings).garbage_collection_threshold <= 0;
@@ -168,13 +165,17 @@ std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& r
                                            const OutOfMemories* ooms, bool exact) {
   std::optional<Verdict::Setting> setting = best_of(remedies, heap, ooms, exact);
   if (!setting || !setting->is_torch) return setting;
+  for (const Prepared& each : remedies.heaps)
+    if (setting->misread.empty()) setting->misread = misread_settings(each.settings);
+  if (!setting->misread.empty()) return setting;
   if (was_full(remedies, heap) && setting->failed_before == 0 && setting->text.empty() && setting->unsure.empty())
     return Verdict::Setting{.is_torch = true, .instead = "the device was full, and PyTorch emptied its cache to go on"};
   if (const auto capacity = capacity_below_peak(remedies, heap); capacity && setting->failed_before == 0)
-    return Verdict::Setting{.is_torch = true, .instead = text_of(*capacity) + " serves every request, by replay"};
+    return Verdict::Setting{
+        .is_torch = true,
+        .instead = text_of(*capacity) + (remedies.began_late ? " probably serves every request, recorded late"
+                                                             : " serves every request, by replay")};
   setting->caution = caution_of(trace.tables, *setting);
-  for (const Prepared& each : remedies.heaps)
-    if (setting->misread.empty()) setting->misread = misread_settings(each.settings);
   return setting;
 }
 

@@ -98,12 +98,15 @@ std::string step_plan_text(const Report& report) {
 std::string late_range_text(const Report& report) {
   const Remedies& remedies = report.remedies();
   const auto found =
-      std::ranges::find_if(remedies.tried, [](const Remedy& each) { return each.outcome.late.has_value(); });
-  if (found == remedies.tried.end() || !found->outcome.late->wide()) return "";
-  const auto saved = [&](Bytes peak) { return static_cast<std::int64_t>(remedies.baseline_peak.count - peak.count); };
+      std::ranges::find_if(remedies.tried, [](const Remedy& each) { return each.outcome.late_saved.has_value(); });
+  // Where a replay misses what was recorded, the verdict says nothing of settings.
+  if (found == remedies.tried.end() || !report.verdict.setting) return "";
+  const auto [least, most] = *found->outcome.late_saved;
+  if (least == most || most <= 0) return "";
+  const auto text = [](std::int64_t bytes) { return text_of(Bytes{static_cast<std::uint64_t>(std::abs(bytes))}); };
   return "The recording began late: depending on what was cached before, " + found->text + " saves " +
-         text_of_range(text_of_signed(saved(found->outcome.sure_peak())),
-                       text_of_signed(saved(found->outcome.least_peak()))) +
+         (least < 0 ? "up to " + text(most) + " or needs up to " + text(least) + " more"
+                    : text_of_range(text(least), text(most))) +
          ".";
 }
 

@@ -342,7 +342,7 @@ class Page {
       if (block.allocation != AllocationId::none) {
         const Event birth = trace_.events[trace_.events.begin_of(block.allocation)];
         row.push_back(has_times(trace_.events) ? text_of_time(now - birth.time) : "");
-        row.push_back(cell(site_label(trace_.tables, birth.stack)));
+        row.push_back(cell(label_in(trace_, site_label(trace_.tables, birth.stack))));
       } else if (i == gap.gap) {
         row.insert(row.end(), {"", "<span class=quiet>this free block</span>"});
       }

@@ -131,7 +131,7 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
   if (budgets.max_leaked) {
     const FleetRow& leaking = highest(fleet, leaked_of);
     checks.push_back(bytes_check("max-leaked", leaking, leaked_of(leaking), *budgets.max_leaked, "leaked memory"));
-    if (!fleet.leaks_are_judged()) checks.back().unjudged = "leaks, not judged: those of no rank can be";
+    if (!fleet.leaks_are_judged()) checks.back().unjudged = "leaks, not judged: no rank's can be";
   }
   return checks;
 }

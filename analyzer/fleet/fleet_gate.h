@@ -21,8 +21,7 @@ struct FleetBudgets {
   bool any() const { return max_reserved || max_p99 || max_imbalance || min_headroom || max_leaked || all_fit; }
 };
 
-/// One check per budget.  Errors: headroom is judged but
-/// that of some rank is unknown; nothing could be read.
+/// One check per budget. Errors: headroom is judged, but that of some rank is unknown; nothing could be read.
 Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& budgets);
 
 /// The peak of each class, by its ranks.

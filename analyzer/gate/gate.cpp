@@ -266,6 +266,11 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
       checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
                              p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));
     if (budgets.all_served) {
+      if (p.exceeded) {
+        checks.push_back(judge("capacity", p.policy, p.device, "peak of reserved memory", p.peak_reserved, *p.exceeded,
+                               most_held(now, p.device)));
+        continue;
+      }
       checks.push_back(judge("capacity", p.policy, p.device, "requests that failed", p.failed_allocations,
                              std::uint64_t{0}, most_held(now, p.device)));
       if (now.is_instant)

@@ -306,10 +306,13 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
         }))
       continue;
     PolicyMetrics metrics = recorded(subject);
-    // As recorded, nothing says how its requests would have been served by a smaller device: only whether they fit.
-    if (options.device && options.device->kind == DeviceModel::Kind::capacity &&
-        metrics.peak_reserved > options.device->capacity)
-      ++metrics.failed_allocations;
+    // As recorded, nothing says how its requests would have been served by a smaller device: only whether it has room.
+    // At one instant, what is free may be cache.
+    if (options.device && options.device->kind == DeviceModel::Kind::capacity) {
+      const Bytes capacity = options.device->capacity;
+      const Bytes needed = measured.is_instant ? measured.devices.back().peak_live : metrics.peak_reserved;
+      if (needed > capacity) metrics.exceeded = capacity;
+    }
     measured.policies.push_back(std::move(metrics));
   }
   return measured;

@@ -31,6 +31,7 @@ struct PolicyMetrics {
   double fragmentation_at_peak = 0;
   std::uint64_t failed_allocations = 0;
   std::optional<std::pair<Bytes, Bytes>> late_range;  // of peak_reserved, if heaps began late (beginning.h)
+  std::optional<Bytes> exceeded;                      // a capacity that is less than the recording shows to be needed
 
   friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };

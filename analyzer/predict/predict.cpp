@@ -331,7 +331,7 @@ void Predictor::find_doubts() {
                         ": are the values right, and is it the same program with the same settings?");
   const std::string& settings = recordings_.back()->settings;
   for (std::size_t r = 0; r + 1 < recorded_.size(); ++r)
-    if (recordings_[r]->settings != settings)
+    if (!settings.empty() && !recordings_[r]->settings.empty() && recordings_[r]->settings != settings)
       doubts_.push_back("the recording at " + at(r) + " ran with " + recordings_[r]->settings +
                         ", and is replayed with " + settings + ", the settings of the one at " +
                         at(recorded_.size() - 1));

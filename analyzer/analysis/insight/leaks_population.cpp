@@ -102,12 +102,12 @@ class CensusTaker {
   }
 
  private:
-  /// By origin: where there is no stack, the program's note tells places apart. The number of the first origin with the
-  /// same note, after those of stacks; 0: there is none, or the sums of a flight recorder, which have none, are judged.
+  /// By origin: where there is no stack, what PyTorch's profiler notes tells places apart; a program's own notes may
+  /// number its steps. The number of the first origin with the same note, after those of stacks; 0: there is none.
   static std::vector<std::uint32_t> notes_of(const Trace& trace) {
     const Tables& tables = trace.tables;
     std::vector<std::uint32_t> notes(tables.origins.size());
-    if (!trace.folded.empty()) return notes;
+    if (!trace.folded.empty() || trace.header.source != profiled_source) return notes;
     std::map<StringId, std::uint32_t> first{{StringId::none, 0}};
     for (std::uint32_t o = 0; o < notes.size(); ++o)
       notes[o] = first.try_emplace(tables.origins[o].metadata, static_cast<std::uint32_t>(tables.stacks.size()) + o)

@@ -164,12 +164,14 @@ class Runner {
       const Prepared& heap = trial.heaps[i % heaps];
       ReplayResult& result = trial.outcome.heaps[i % heaps];
       const std::uint64_t done = ++done_;
-      if (std::chrono::steady_clock::now() - start_ > most_time) return;
+      if (std::chrono::steady_clock::now() > deadline()) return;
       result = trial.policy.run(heap, {.device = devices[i % heaps], .give_up_above = give_up_above});
       result.policy = trial.policy.spec;
       if (on_progress_) on_progress_(std::min<std::uint64_t>(done, runs_), runs_);  // the range takes some more
     }));
   }
+
+  std::chrono::steady_clock::time_point deadline() const { return start_ + most_time; }
 
  private:
   /// Only for policies that are slow on what the program does: `rows` keeps others far below.
@@ -212,13 +214,18 @@ std::optional<std::uint64_t> most_failures(const Remedies& remedies, Runner& run
 }
 
 /// What the best usable remedy may need on a recording that began late.
-void find_late_range(const Trace& trace, Remedies& remedies, unsigned threads) {
+void find_late_range(const Trace& trace, Remedies& remedies, const ReplayOptions& limits) {
   const auto best = std::ranges::find_if(remedies.tried, [&](const Remedy& each) { return remedies.is_usable(each); });
   if (best == remedies.tried.end()) return;
-  const std::array outcomes{&best->outcome};
-  const std::optional<DeviceModel> device =
-      remedies.is_limited() ? std::optional(remedies.devices.front()) : std::nullopt;
-  find_late_ranges(outcomes, only_pools(trace, prepare(trace)), {.device = device, .threads = threads});
+  std::vector<Outcome*> outcomes{&best->outcome};
+  const bool knows_baseline = !remedies.baseline.heaps.empty();
+  if (knows_baseline) outcomes.insert(outcomes.begin(), &remedies.baseline);
+  ReplayOptions options = limits;
+  if (remedies.is_limited()) options.device = *std::ranges::min_element(remedies.devices, {}, &DeviceModel::capacity);
+  find_late_ranges(outcomes, only_pools(trace, prepare(trace)), options);
+  if (const auto& late = best->outcome.late; late && !knows_baseline)
+    best->outcome.late_saved.emplace(static_cast<std::int64_t>(remedies.baseline_peak.count - late->most().count),
+                                     static_cast<std::int64_t>(remedies.baseline_peak.count - late->least().count));
 }
 
 Bytes recorded_peak(std::span<const HeapHistory> histories, std::span<const Prepared> heaps) {
@@ -377,7 +384,8 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
   });
   if (fails && remedies.is_torch && 2 * capacities_tried * rows_each <= rows)
     remedies.most_failures = most_failures(remedies, runner);
-  if (!fails && remedies.began_late) find_late_range(trace, remedies, threads);
+  if (!fails && remedies.began_late)
+    find_late_range(trace, remedies, {.threads = threads, .deadline = runner.deadline()});
 }
 
 std::optional<StepPlan> plan_peak_step(const Remedies& remedies) {

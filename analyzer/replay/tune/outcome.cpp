@@ -96,6 +96,7 @@ void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepar
   for (Outcome* const outcome : outcomes) {
     specs.push_back(outcome->policy);
     outcome->late.emplace(outcome->peak_reserved());
+    outcome->late_saved = outcome->saved_of(outcomes.front()->peak_reserved());
   }
   ReplayOptions plain = options;
   plain.series_points = 0;
@@ -108,7 +109,13 @@ void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepar
       Bytes& most = reserved[i / begun.size()];
       most = std::max(most, (*results)[i].peak_reserved);
     }
-    for (std::size_t i = 0; i < specs.size(); ++i) outcomes[i]->late->add(reserved[i]);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      outcomes[i]->late->add(reserved[i]);
+      auto& [least, most] = *outcomes[i]->late_saved;
+      const auto saved = static_cast<std::int64_t>(reserved.front().count - reserved[i].count);
+      least = std::min(least, saved);
+      most = std::max(most, saved);
+    }
   });
 }
 

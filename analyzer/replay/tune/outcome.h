@@ -16,13 +16,17 @@ struct Outcome {
   std::vector<ReplayResult> heaps;
   std::optional<Bytes> min_capacity;   // of the worst device; only for the best few, if a capacity was given
   std::optional<BeginningRange> late;  // of the best few, on a recording that began late: its peak
+  /// With `late`: the least and the most that it saves of the baseline's peak with the same beginning.
+  std::optional<std::pair<std::int64_t, std::int64_t>> late_saved;
 
   /// The result of the device with the highest reserved peak.
   const ReplayResult& worst() const;
   Bytes peak_reserved() const { return worst().peak_reserved; }
-  /// That it does not exceed however a late recording began, as far as that was tried.
-  Bytes sure_peak() const { return late ? late->most() : peak_reserved(); }
-  Bytes least_peak() const { return late ? late->least() : peak_reserved(); }
+  /// The least and the most that it saves of a baseline's peak; negative: it needs more.
+  std::pair<std::int64_t, std::int64_t> saved_of(Bytes baseline_peak) const {
+    const auto saved = static_cast<std::int64_t>(baseline_peak.count - peak_reserved().count);
+    return late_saved.value_or(std::pair(saved, saved));
+  }
   /// The peak by which it is ranked.
   Bytes ranked_peak() const;
   DriverCalls driver_calls() const;  // of all devices
@@ -57,7 +61,8 @@ void rank(std::vector<Outcome>& outcomes, bool limited);
 /// did.
 bool misses_peak(bool is_unsure, Bytes replayed, Bytes recorded);
 
-/// Sets `late` of outcomes, by for_each_beginning(). `recorded`: the heaps that they are of; nothing if none is late.
+/// Sets `late` of outcomes and what they save of the first of them, by for_each_beginning(). `recorded`: the heaps that
+/// they are of; nothing if none is late.
 void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepared> recorded,
                       const ReplayOptions& options);
 

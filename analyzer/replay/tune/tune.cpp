@@ -448,12 +448,30 @@ class Tuner {
 
 }  // namespace
 
+namespace {
+
+/// The least and the most that it saves, as shares of the baseline's peak.
+std::pair<double, double> saved_shares_of(const Outcome& base, const Outcome& other) {
+  const auto [least, most] = other.saved_of(base.peak_reserved());
+  const auto peak = static_cast<double>(std::max<std::uint64_t>(1, base.peak_reserved().count));
+  return {static_cast<double>(least) / peak, static_cast<double>(most) / peak};
+}
+
+/// "saves 3.8 to 5.3 % of the peak", "saves 9.5 % of the peak or needs 1.2 % more".
+std::string saved_words(const Outcome& base, const Outcome& other) {
+  const auto [least, most] = saved_shares_of(base, other);
+  if (least < 0) return "saves " + text_of_share(most) + " of the peak or needs " + text_of_share(-least) + " more";
+  return "saves " + text_of_range(text_of_share(least), text_of_share(most)) + " of the peak";
+}
+
+}  // namespace
+
 const Outcome* TuneResult::recommended() const {
   if (settings.empty() || settings.front().failures() > 0) return nullptr;
   const Outcome& best = settings.front();
   if (baseline.failures() > 0) return &best;
   if (limited || missed_peak > 0_B) return nullptr;
-  return saved_share(baseline.peak_reserved(), best.sure_peak()) < worthwhile_share(best) ? nullptr : &best;
+  return saved_shares_of(baseline, best).first < worthwhile_share(best) ? nullptr : &best;
 }
 
 Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options) {
@@ -475,17 +493,12 @@ std::string peak_made_of(const ReplayResult& r) {
          " were cached";
 }
 
-/// "3.8 to 5.3 %", "9.5 % or needs 1.2 % more".
-std::string saved_shares(const Outcome& base, const Outcome& other) {
-  const double least = saved_share(base.peak_reserved(), other.sure_peak());
-  const std::string most = text_of_share(saved_share(base.peak_reserved(), other.least_peak()));
-  return least < 0 ? most + " or needs " + text_of_share(-least) + " more" : text_of_range(text_of_share(least), most);
-}
-
 /// Whether it saves enough to be recommended however a late recording began, or only as it may have begun.
 bool may_help(const Outcome& base, const Outcome& other) {
-  return saved_share(base.peak_reserved(), other.least_peak()) >= worthwhile_share(other);
+  return saved_shares_of(base, other).second >= worthwhile_share(other);
 }
+
+Bytes bytes_of(std::int64_t saved) { return Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))}; }
 
 std::string nothing_helps(const TuneResult& result) {
   const Outcome& base = result.baseline;
@@ -552,11 +565,11 @@ std::string verdict(const TuneResult& result) {
     if (result.limited)
       return "It serves every request" + of_recording(result) + "; the settings in use fail " +
              text_of(base.failures()) + (base.failures() == 1 ? " time." : " times.") + beyond_failure(result);
-    const Bytes peak = base.peak_reserved();
-    return "It saves " + text_of_range(text_of(peak - best->sure_peak()), text_of(peak - best->least_peak())) + ", " +
-           saved_shares(base, *best) + " of the peak" +
-           (best->sure_peak() == best->least_peak() ? "."
-                                                    : ", depending on what was cached before the recording began.");
+    const auto [least, most] = best->saved_of(base.peak_reserved());
+    const auto [least_share, most_share] = saved_shares_of(base, *best);
+    return "It saves " + text_of_range(text_of(bytes_of(least)), text_of(bytes_of(most))) + ", " +
+           text_of_range(text_of_share(least_share), text_of_share(most_share)) + " of the peak" +
+           (least == most ? "." : ", depending on what was cached before the recording began.");
   }
   if (base.failures() > 0) return nothing_fits(result);
   if (result.missed_peak > 0_B && result.missed_samples)
@@ -571,9 +584,8 @@ std::string verdict(const TuneResult& result) {
            "record "
            "from the start of the program.";
   if (!result.limited && !result.settings.empty() && may_help(base, result.settings.front()))
-    return "Not known: the recording began late. Depending on what was cached before, the best setting tried saves " +
-           saved_shares(base, result.settings.front()) +
-           " of the peak: to compare settings, record from the start of the program.";
+    return "Not known: the recording began late. Depending on what was cached before, the best setting tried " +
+           saved_words(base, result.settings.front()) + ": to compare settings, record from the start of the program.";
   if (result.limited)
     return "Nothing needs to be set: the settings in use serve every request" + of_recording(result) + "." +
            beyond_failure(result);
