@@ -213,6 +213,15 @@ DeviceMetrics metrics_of(const Analysis& analysis, const Subject& subject, const
   return metrics;
 }
 
+/// What of the memory at one instant PyTorch gives back before a request fails.
+Bytes cached_at_instant(const Analysis& analysis, const Subject& subject) {
+  Bytes cached;
+  for (const Fragmentation& found : analysis.fragmentation())
+    if (is_torch_heap(analysis.trace().tables, found.heap) && subject.has(found.heap))
+      cached += found.at_peak.free() - std::min(found.at_peak.free(), found.at_peak.unreleasable);
+  return cached;
+}
+
 PolicyMetrics recorded(const Subject& subject) {
   PolicyMetrics metrics{.policy = std::string(recorded_metrics),
                         .device = subject.device,
@@ -307,11 +316,10 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
       continue;
     PolicyMetrics metrics = recorded(subject);
     // As recorded, nothing says how its requests would have been served by a smaller device: only whether it has room.
-    // At one instant, what is free may be cache.
     if (options.device && options.device->kind == DeviceModel::Kind::capacity) {
       const Bytes capacity = options.device->capacity;
-      const Bytes needed = measured.is_instant ? measured.devices.back().peak_live : metrics.peak_reserved;
-      if (needed > capacity) metrics.exceeded = capacity;
+      const Bytes cached = measured.is_instant ? cached_at_instant(analysis, subject) : 0_B;
+      if (metrics.peak_reserved - std::min(metrics.peak_reserved, cached) > capacity) metrics.exceeded = capacity;
     }
     measured.policies.push_back(std::move(metrics));
   }

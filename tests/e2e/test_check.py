@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 
 import histories
 from program import MEMREEL, SAMPLES, ProgramTest, run
-from snapshot import snapshot
+from snapshot import BASE, block, snapshot
 from test_documents import LOSSES
 
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -180,7 +180,15 @@ class Check(ProgramTest):
         refused = self.answer(*allowed, "--max-reserved", "1TiB", "--policy", "torch.native", code=2)
         self.assertIn("nothing to replay", refused.stderr.splitlines()[-1])
         self.assertRegex(self.answer(*allowed, "--capacity", "1TiB").stdout, "not judged +capacity +recorded +0\\n")
-        self.answer(*allowed, "--capacity", "1MiB", code=1)
+        self.assertIn("peak of reserved memory on device 0, as recorded: 2.00 MiB",
+                      " ".join(self.answer(*allowed, "--capacity", "1MiB", code=1).stdout.split()))
+        # A segment without a block in use is given back before a request fails.
+        cached = 100 << 20
+        document["segments"].append(dict(document["segments"][0], address=BASE + (1 << 30), total_size=cached, segment_type="large",
+                                         allocated_size=0, active_size=0, requested_size=0,
+                                         blocks=[block(BASE + (1 << 30), cached, 0, "inactive")]))
+        instant.write_bytes(pickle.dumps(document))
+        self.assertRegex(self.answer(*allowed, "--capacity", "50MiB").stdout, "not judged +capacity +recorded +0\\n")
 
     def test_what_is_not_judged_is_said_everywhere(self):
         steps = snapshot()  # too few to judge leaks
