@@ -412,17 +412,17 @@ Exit run_diff(const DiffArguments& arguments) {
   const Result<DeviceMap> map = parse_map(arguments.map);
   if (!map) return fail(map.error());
   bound_memory(std::array{at_a->file, at_b->file}, arguments.memory_limit);
-  // Both are read concurrently; only one of them draws a bar.
+  // Both are read concurrently; only this thread writes.
   const bool has_other = at_b->file != at_a->file;
   std::future<Result<Trace>> beside;
   if (has_other)
-    beside = std::async(std::launch::async,
-                        [&] { return open_input(at_b->file, arguments.memory_limit, Progress::hidden); });
+    beside = std::async(std::launch::async, [&] { return open_beside(at_b->file, arguments.memory_limit); });
   Result<Trace> a = open_input(at_a->file, arguments.memory_limit);
   std::optional<Result<Trace>> other;
   if (has_other) other = beside.get();
   if (!a) return fail(a.error());
   if (other && !*other) return fail(other->error());
+  if (other) note_shortcomings(**other, at_b->file);
   complete_input(*a, at_a->file, arguments.symbols);
   if (other) complete_input(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;

@@ -60,27 +60,25 @@ Error several_recordings(const std::filesystem::path& directory) {
 
 }  // namespace
 
-namespace {
-
-void note_shortcomings(const Result<Trace>& trace, const std::filesystem::path& file) {
-  if (!trace) return;
-  if (const std::string line = provenance(trace->header); !line.empty()) note(file.string() + ": " + line);
-  for (const std::string& line : shortcomings(*trace)) note(file.string() + ": " + line);
+void note_shortcomings(const Trace& trace, const std::filesystem::path& file) {
+  if (const std::string line = provenance(trace.header); !line.empty()) note(file.string() + ": " + line);
+  for (const std::string& line : shortcomings(trace)) note(file.string() + ": " + line);
 }
 
-}  // namespace
+Result<Trace> open_beside(const std::filesystem::path& file, Bytes memory_limit) {
+  if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
+  return open_any(file, {.memory_limit = memory_limit});
+}
 
-Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress) {
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit) {
   if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
   if (!memory_bound()) bound_memory(std::span(&file, 1), memory_limit);
   Result<Trace> trace = [&] {
-    ImportOptions options{.memory_limit = memory_limit};
-    if (progress == Progress::hidden) return open_any(file, options);
     ProgressBar bar("reading " + file.filename().string());
-    options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
-    return open_any(file, options);
+    return open_any(file, {.memory_limit = memory_limit,
+                           .on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); }});
   }();
-  note_shortcomings(trace, file);
+  if (trace) note_shortcomings(*trace, file);
   return trace;
 }
 
@@ -88,7 +86,7 @@ Result<Trace> open_sized_input(const std::filesystem::path& file, Bytes memory_l
   const Result<std::shared_ptr<ByteFile>> bytes = open_whole_trace(file, memory_limit);
   if (!bytes) return bytes.error();
   Result<Trace> trace = load_checked(*bytes, file.string(), memory_limit);
-  note_shortcomings(trace, file);
+  if (trace) note_shortcomings(*trace, file);
   return trace;
 }
 

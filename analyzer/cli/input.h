@@ -21,12 +21,15 @@ class App;
 
 namespace memreel::cli {
 
-enum class Progress : bool { hidden, shown };
-
 /// Opens a trace or any importable file, with a progress bar; notes on standard error what the trace lacks.
 /// `memory_limit`: the most memory the file may request, and the whole process take (bound_memory(), unless it was
 /// called before); 0: derived from its size.
-Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit);
+
+/// The same for a second thread, which writes nothing: note_shortcomings() is left to the first.
+Result<Trace> open_beside(const std::filesystem::path& file, Bytes memory_limit);
+/// Notes on standard error what the trace lacks.
+void note_shortcomings(const Trace& trace, const std::filesystem::path& file);
 
 /// open_input() for commands that show stacks: also symbolizes native frames, with a progress bar, and notes on
 /// standard error why some have no name.
