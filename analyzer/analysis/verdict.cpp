@@ -143,8 +143,7 @@ std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& d
     if (events.kind(i) == EventKind::free_requested) device->second -= events.size(i);
   }
   std::vector<Verdict::Other> others;
-  for (const auto& [device, bytes] : live)
-    others.push_back({.device = device, .is_gpu = decides.are_gpus, .live = bytes});
+  for (const auto& [device, bytes] : live) others.push_back({.device = device, .live = bytes});
   return others;
 }
 

@@ -81,7 +81,6 @@ struct Verdict {
   /// Another device of the program, when the request failed, or at the deciding peak.
   struct Other {
     std::int32_t device = 0;
-    bool is_gpu = true;
     Bytes live;
   };
   struct Leaks {

@@ -180,10 +180,10 @@ VerdictLine line_of(const Holders& holders) {
 }
 
 /// "live then: 7.88 GiB on GPU 0, 20.08 GiB on GPU 2"
-VerdictLine line_of(const std::vector<Verdict::Other>& others) {
+VerdictLine line_of(const std::vector<Verdict::Other>& others, bool are_gpus) {
   constexpr std::size_t most_named = 3;
-  const auto named = [](const Verdict::Other& other) {
-    return text_of(other.live) + " on " + numbered_device(other.device, other.is_gpu);
+  const auto named = [&](const Verdict::Other& other) {
+    return text_of(other.live) + " on " + numbered_device(other.device, are_gpus);
   };
   std::string text = "live then: ";
   if (others.size() <= most_named) {
@@ -240,9 +240,9 @@ VerdictLine line_of(const Verdict::KeptBy& kept) {
 
 /// A setting may save what rounding and unsplit remainders take, too.
 VerdictLine line_of_little(const Verdict::Fragments& found, const std::string& of_peak) {
-  constexpr double matters = 0.01;
   const double live = share_of(found.requested, found.reserved), rounding = 1 - found.share - live;
-  if (rounding < matters) return {"fragmented", "little: " + percent(1 - found.share) + of_peak + " was in use", false};
+  if (rounding < peak_margin)
+    return {"fragmented", "little: " + percent(1 - found.share) + of_peak + " was in use", false};
   return {"fragmented", "little: " + percent(live) + of_peak + " was live, " + percent(rounding) + " rounding", false};
 }
 
@@ -388,7 +388,7 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
     if (!verdict.leaks || verdict.leaks->bytes == 0_B)
       add_graphs(lines, *verdict.holders, verdict.has_optimizer && verdict.decides->failed > 0);
   }
-  if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
+  if (!verdict.others.empty()) lines.push_back(line_of(verdict.others, verdict.decides->are_gpus));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
   if (verdict.kept_by) lines.push_back(line_of(*verdict.kept_by));
   if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation, verdict.is_instant ? "" : " of " + peak));

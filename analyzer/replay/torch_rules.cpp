@@ -19,10 +19,7 @@ bool knows_blocks_only(const Trace& trace) {
 
 }  // namespace
 
-bool is_torch(const Tables& tables, HeapId heap) {
-  return tables[heap].level == Level::framework && tables[heap].device >= 0 &&
-         tables[tables[heap].name].starts_with("torch");
-}
+bool is_torch(const Tables& tables, HeapId heap) { return is_torch_heap(tables, heap); }
 
 bool is_torch(const Trace& trace, HeapId heap) { return is_torch(trace.tables, heap); }
 

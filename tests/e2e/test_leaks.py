@@ -6,7 +6,7 @@ import pickle
 import unittest
 
 from program import REPOSITORY, SAMPLES, ProgramTest, run
-from snapshot import BASE
+from snapshot import BASE, Recorder, snapshot
 
 LEAKS = REPOSITORY / "tests/data/leaks"
 FINDING = {"verdict", "bytes", "count", "freed_at_end", "growth_bytes_per_step", "evidence", "device", "heap", "steps", "steps_with_growth",
@@ -250,6 +250,31 @@ class Leaks(ProgramTest):
         report = self.document("report", LEAKS / "closures.reel", "--leaks", "--capacity", "1GiB")
         free = (1 << 30) - report["summary"]["devices"][0]["end_reserved_bytes"]
         self.assertAlmostEqual(report["leak_steps"][0]["steps_left"] * growth / free, 1)
+
+
+class Notes(ProgramTest):
+    """Recordings without stacks, whose program notes what an allocation is for."""
+
+    def test_a_leak_is_found_though_the_notes_number_its_steps(self):
+        mib, steps = 1 << 20, 40
+        for note in ("", "request", "request {}"):
+            with self.subTest(note):
+                recorder, marks = Recorder(), []
+                recorder.add("segment_alloc", BASE, 4096 * mib)
+                for step in range(steps):
+                    mark = {"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_000 + len(recorder.entries)}
+                    first = len(recorder.entries)
+                    recorder.add("alloc", BASE + (64 + 2 * step) * mib, 2 * mib)
+                    for size in (4 * mib, 8 * mib):
+                        recorder.add("alloc", BASE + size, size)
+                        recorder.free(BASE + size, size)
+                    for entry in recorder.entries[first:]:
+                        entry.update({"frames": []}, **({"user_metadata": note.format(step)} if note else {}))
+                    marks += [mark, dict(mark, stage="END", time_us=1_700_000_000_000_000 + len(recorder.entries))]
+                file = self.file("notes.pickle", pickle.dumps(snapshot() | {
+                    "segments": [], "device_traces": [recorder.entries], "external_annotations": marks}))
+                self.assertIn("leaks       2.00 MiB per step, 80.00 MiB in all", self.answer("report", file).stdout)
+                self.assertEqual(run("check", file, "--max-leaked", "1MiB", "--allow-incomplete").returncode, 1)
 
 
 if __name__ == "__main__":
