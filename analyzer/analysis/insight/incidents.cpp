@@ -46,7 +46,10 @@ std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::s
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     const Origin& origin = trace.tables[events.origin(i)];
     const Heap& heap = trace.tables[origin.heap];
-    if (heap.device < 0) continue;
+    if (heap.device < 0) {
+      while (next < instants.size() && instants[next] == i) ++next;  // of no device
+      continue;
+    }
     DeviceState& device = devices[heap.device];
     const EventKind kind = events.kind(i);
     for (; next < instants.size() && instants[next] == i; ++next) {

@@ -264,6 +264,17 @@ TEST_F(Native, LackOfMemoryIsJudgedByWhatTheDeviceHadFree) {
   EXPECT_EQ(ooms.examined[2].verdict, OomVerdict::larger_than_device);
 }
 
+TEST_F(Native, ARefusalOfHostMemoryHidesNoneOfTheDevice) {
+  sample(1_GiB, 7_GiB);
+  refuse(builder_.origin(builder_.heap("cuda.host", Level::driver, -1)), 1_GiB);
+  refuse(below_, 7_GiB + 512_MiB);
+  const OutOfMemories ooms = judged();
+  ASSERT_EQ(ooms.examined.size(), 2U);
+  EXPECT_EQ(ooms.examined[0].device_free, std::nullopt);
+  EXPECT_EQ(ooms.examined[1].verdict, OomVerdict::lack_of_memory);
+  EXPECT_EQ(ooms.examined[1].device_free, 7_GiB);
+}
+
 TEST_F(Native, WithoutSamplesNothingIsClaimed) {
   refuse(below_, 8_GiB);
   const OutOfMemory oom = judged().examined.at(0);
