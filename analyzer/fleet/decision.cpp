@@ -32,21 +32,15 @@ std::string why_of(const FleetRow& row, bool by_headroom) {
   if (!by_headroom)
     return "it reserves most: " + least + text_of(s.peak_reserved) + " at its peak" +
            (row.beside > 0_B ? ", " + text_of(row.beside) + " beside the framework" : "") + doubt_of(row);
-  Bytes reserved = s.peak_reserved, capacity = s.capacity.value_or(0_B);
+  const TightestUse use = on_tightest(row);
   std::string where;
-  for (const RankDevice& device : s.devices) {
-    if (device.device != row.tightest) continue;
-    reserved = device.peak_reserved;
-    capacity = device.capacity.value_or(0_B);
-  }
   if (!s.devices.empty()) where = " on GPU " + std::to_string(row.tightest);
   std::string why = "least headroom: " + (row.at_least() ? std::string("at most ") : "") +
-                    text_of_signed(*row.headroom) + " of " + text_of(capacity) + " left" + where + ", " + least +
-                    text_of(reserved) + " reserved at its peak";
+                    text_of_signed(*row.headroom) + " of " + text_of(use.capacity.value_or(0_B)) + " left" + where +
+                    ", " + least + text_of(use.reserved) + " reserved at its peak";
   if (row.beside > 0_B) why += ", " + text_of(row.beside) + " beside the framework";
   if (!row.shares.empty())
-    why += (row.shares.size() == 1 ? "; rank " : "; ranks ") + text_of_ranks(row.shares) +
-           (row.shares.size() == 1 ? " uses" : " use") + " the same GPU";
+    why += "; " + ranks_text(row.shares) + (row.shares.size() == 1 ? " uses" : " use") + " the same GPU";
   return why + doubt_of(row);
 }
 
@@ -146,16 +140,16 @@ void find_decision(Fleet& fleet) {
   });
   decision.row = rows.front();
   const FleetRow& decider = fleet.rows[decision.row];
+  const TightestUse use = on_tightest(decider);
   decision.why = decision.failed.empty()
                      ? why_of(decider, by_headroom)
-                     : "it ran " + failure_of(decider.summary) + "; it reserved " +
-                           text_of(decider.summary.peak_reserved) + " at its peak" +
-                           (decider.headroom ? ", " + text_of(*decider.summary.capacity) + " is the limit" : "");
+                     : "it ran " + failure_of(decider.summary) + "; it reserved " + text_of(use.reserved) +
+                           " at its peak" +
+                           (decider.headroom && use.capacity ? ", " + text_of(*use.capacity) + " is the limit" : "");
   if (decision.failed.empty() && !by_headroom && unknown.size() < rows.size()) {
     std::ranges::sort(unknown);
-    decision.why += "; headroom is not compared: the size of the device of rank" +
-                    std::string(unknown.size() > 1 ? "s " : " ") + text_of_ranks(unknown) +
-                    " is not known (--capacity)";
+    decision.why +=
+        "; headroom is not compared: the size of the device of " + ranks_text(unknown) + " is not known (--capacity)";
   }
   for (std::size_t i = 1; i < std::min(rows.size(), next_shown + 1); ++i) decision.next.push_back(rows[i]);
   for (const std::uint32_t i : rows)

@@ -2,6 +2,7 @@
 #include "analyzer/fleet/fleet.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -12,16 +13,6 @@
 
 namespace memreel {
 namespace {
-
-/// Whether `a` is the better of two recordings of one rank: complete before incomplete, then the later attempt. Of two
-/// that ran at the same time, the one with more requests.
-bool is_better(const RankSummary& a, const RankSummary& b) {
-  const auto trust = [](const RankSummary& s) { return s.usable() ? 10 - static_cast<int>(s.status) : 0; };
-  if (trust(a) != trust(b)) return trust(a) > trust(b);
-  if (!ran_at_once(a, b) && a.begin != b.begin) return a.begin > b.begin;
-  if (a.identity.attempt != b.identity.attempt) return a.identity.attempt > b.identity.attempt;
-  return std::tuple(a.allocations, a.events, b.file) > std::tuple(b.allocations, b.events, a.file);
-}
 
 /// The same file counts once, however often and through whichever shard it came.
 void drop_repetitions(std::vector<RankSummary>& summaries) {
@@ -116,12 +107,35 @@ std::vector<FleetRow> rows_of(std::vector<RankSummary> summaries) {
   return rows;
 }
 
-/// One recording of each rank is judged; the others are duplicates.
+/// Complete recordings before incomplete ones; 0: unusable.
+int trust_in(const RankSummary& summary) { return summary.usable() ? 10 - static_cast<int>(summary.status) : 0; }
+
+/// Puts the recording of a rank that is to be judged first: of the most complete ones the latest attempt, and of those
+/// that ran at the same time as that one the one with most requests.
+void put_best_first(std::span<FleetRow> of_rank) {
+  const auto by_time = [](const FleetRow& row) {
+    const RankSummary& s = row.summary;
+    return std::tuple(trust_in(s), s.begin, s.identity.attempt, s.allocations, s.events);
+  };
+  std::ranges::stable_sort(of_rank, std::greater(), by_time);
+  const RankSummary& latest = of_rank.front().summary;
+  auto best = of_rank.begin();
+  const auto by_work = [](const RankSummary& s) { return std::tuple(s.identity.attempt, s.allocations, s.events); };
+  for (auto row = of_rank.begin(); row != of_rank.end(); ++row) {
+    const bool competes = trust_in(row->summary) == trust_in(latest) && ran_at_once(row->summary, latest);
+    if (competes && by_work(row->summary) > by_work(best->summary)) best = row;
+  }
+  std::rotate(of_rank.begin(), best, std::next(best));
+}
+
+/// One recording of each rank is judged; the others are duplicates. `rows` are sorted by file.
 void find_duplicates(std::vector<FleetRow>& rows) {
-  std::ranges::stable_sort(rows, [](const FleetRow& a, const FleetRow& b) {
-    if (a.rank != b.rank) return a.rank < b.rank;
-    return is_better(a.summary, b.summary);
-  });
+  std::ranges::stable_sort(rows, {}, &FleetRow::rank);
+  for (auto first = rows.begin(); first != rows.end();) {
+    const auto last = std::find_if(first, rows.end(), [&](const FleetRow& row) { return row.rank != first->rank; });
+    put_best_first({first, last});
+    first = last;
+  }
   for (std::size_t i = 1; i < rows.size(); ++i) {
     if (rows[i].rank != rows[i - 1].rank) continue;
     std::size_t best = i - 1;
@@ -287,6 +301,13 @@ void place_rows(Fleet& fleet, const FleetOptions& options) {
 }
 
 }  // namespace
+
+TightestUse on_tightest(const FleetRow& row) {
+  const RankSummary& s = row.summary;
+  const auto other = std::ranges::find(s.devices, row.tightest, &RankDevice::device);
+  if (row.tightest == s.device || other == s.devices.end()) return {s.peak_reserved, s.capacity};
+  return {other->peak_reserved, other->capacity};
+}
 
 std::size_t Fleet::judged() const { return static_cast<std::size_t>(std::ranges::count_if(rows, &FleetRow::judged)); }
 

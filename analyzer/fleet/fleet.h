@@ -26,6 +26,13 @@ struct FleetRow {
   bool judged() const { return klass.has_value(); }
 };
 
+/// Of the GPU on which the rank has least headroom.
+struct TightestUse {
+  Bytes reserved;                 // at its peak
+  std::optional<Bytes> capacity;  // unless unknown
+};
+TightestUse on_tightest(const FleetRow& row);
+
 /// Ranks that make the same requests.
 struct RankClass {
   std::vector<std::uint32_t> rows;  // indices into Fleet::rows, ascending

@@ -49,30 +49,14 @@ Check bytes_check(std::string name, const FleetRow& row, Bytes value, Bytes limi
   return check;
 }
 
-/// A baseline comes from a file, so the sum may overflow.
-Bytes with_tolerance(Bytes bytes, double tolerance) {
-  const double limit = static_cast<double>(bytes.count) * (1 + tolerance);
-  constexpr double most = 0x1p63;
-  return limit >= most ? std::max(bytes, Bytes{std::uint64_t{1} << 63U})
-                       : std::max(bytes, Bytes{static_cast<std::uint64_t>(limit)});
-}
-
 /// Ranks on one GPU have the same headroom: as in the decision, the one that holds most of it counts.
 const FleetRow& tightest(const Fleet& fleet) {
   return highest(fleet, [](const FleetRow& r) { return std::pair(-*r.headroom, r.summary.peak_reserved); });
 }
 
-/// Reserved and capacity of the device on which the rank has least headroom.
-std::pair<Bytes, Bytes> on_tightest(const FleetRow& row) {
-  const RankSummary& s = row.summary;
-  const auto other = std::ranges::find(s.devices, row.tightest, &RankDevice::device);
-  if (row.tightest == s.device || other == s.devices.end()) return {s.peak_reserved, s.capacity.value_or(0_B)};
-  return {other->peak_reserved, other->capacity.value_or(0_B)};
-}
-
 Check capacity_check(const Fleet& fleet) {
   const FleetRow& row = tightest(fleet);
-  const Bytes capacity = on_tightest(row).second;
+  const Bytes capacity = on_tightest(row).capacity.value_or(0_B);
   const auto needed = static_cast<std::uint64_t>(static_cast<std::int64_t>(capacity.count) - *row.headroom);
   return bytes_check("capacity", row, {needed}, capacity, "device memory");
 }
@@ -87,10 +71,10 @@ Check headroom_check(const Fleet& fleet, Bytes least) {
               .value = left,
               .limit = least};
   if (negative || left < least) {
-    const auto [reserved, capacity] = on_tightest(row);
+    const TightestUse use = on_tightest(row);
     check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) +
-                   ", less than the required " + text_of(least) + "; at its peak " + text_of(reserved) + " of " +
-                   text_of(capacity) + " are reserved";
+                   ", less than the required " + text_of(least) + "; at its peak " + text_of(use.reserved) + " of " +
+                   text_of(use.capacity.value_or(0_B)) + " are reserved";
   }
   return check;
 }
@@ -265,9 +249,8 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
     }
     if (worst == nullptr) continue;
     const Bytes limit = with_tolerance(c.peak_reserved, tolerance);
-    Check check = bytes_check(
-        "baseline reserved, " + std::string(c.ranks.size() == 1 ? "rank " : "ranks ") + text_of_ranks(c.ranks), *worst,
-        peak_of(*worst), limit, "reserved peak");
+    Check check =
+        bytes_check("baseline reserved, " + ranks_text(c.ranks), *worst, peak_of(*worst), limit, "reserved peak");
     if (!check.passed()) check.reason += ", before " + text_of(c.peak_reserved);
     checks.push_back(std::move(check));
     for (const std::uint32_t rank : c.ranks) now.erase(rank);
@@ -275,12 +258,11 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
   if (!now.empty()) {
     std::vector<std::uint32_t> unknown;
     for (const auto& [rank, row] : now) unknown.push_back(rank);
-    checks.push_back(
-        {.name = "baseline ranks",
-         .of = CheckOf::all,
-         .value = RankCount{unknown.size()},
-         .limit = RankCount{},
-         .reason = "rank " + text_of_ranks(unknown) + ": not in the baseline, so an increase can't be judged"});
+    checks.push_back({.name = "baseline ranks",
+                      .of = CheckOf::all,
+                      .value = RankCount{unknown.size()},
+                      .limit = RankCount{},
+                      .reason = ranks_text(unknown) + ": not in the baseline, so an increase can't be judged"});
   }
   return checks;
 }

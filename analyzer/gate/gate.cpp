@@ -150,10 +150,6 @@ void add_unrecorded(std::int32_t device, const Budgets& budgets, std::vector<Che
   if (budgets.all_served) add("capacity", std::uint64_t{0}, std::uint64_t{0});
 }
 
-Bytes with_tolerance(Bytes limit, double tolerance) {
-  return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
-}
-
 std::string heap_on(const std::string& heap, std::int32_t device) {
   return "heap " + heap + " on " + on_device(device);
 }
@@ -305,6 +301,13 @@ std::vector<std::string> unjudged_in(std::span<const Check> checks, std::string_
         std::ranges::find(unjudged, check.unjudged) == unjudged.end())
       unjudged.push_back(check.unjudged);
   return unjudged;
+}
+
+Bytes with_tolerance(Bytes bytes, double tolerance) {
+  const double limit = static_cast<double>(bytes.count) * (1 + tolerance);
+  constexpr double most = 0x1p63;
+  return limit >= most ? std::max(bytes, Bytes{std::uint64_t{1} << 63U})
+                       : std::max(bytes, Bytes{static_cast<std::uint64_t>(limit)});
 }
 
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance) {

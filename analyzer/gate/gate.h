@@ -89,6 +89,9 @@ std::vector<std::string> not_in_run(const Measured& now, const Measured& before)
 /// `before`, with what it says of its own settings said of those of `now`: they are compared, whatever they are.
 Measured under_settings_of(const Measured& now, Measured before);
 
+/// `bytes` and this share of them. They come from a file, so the sum may be more than fits: then 8 EiB.
+Bytes with_tolerance(Bytes bytes, double tolerance);
+
 /// No metric may exceed its previous value by more than `tolerance`: a share of it or, for fragmentation, percentage
 /// points (0.01 is one). Does not judge policies and devices that only one side has.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);

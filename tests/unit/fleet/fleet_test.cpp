@@ -104,6 +104,32 @@ TEST(Fleet, WhatStartsTheRanksIsNone) {
   EXPECT_EQ(assembled({launcher}).rows.size(), 1U);  // no other source for its rank
 }
 
+// Snapshots of a ring every so many steps: neighbours overlap, others do not.
+TEST(Fleet, WhichRecordingOfARankIsJudgedDoesNotDependOnNames) {
+  std::vector<std::size_t> order{0, 1, 2};
+  do {
+    std::vector<RankSummary> snapshots;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      RankSummary s = rank_of(0, 1, Bytes{order[i] + 1});
+      s.file = "/job/rank0_step" + std::to_string(i) + ".pickle";
+      s.begin = Nanoseconds{static_cast<std::int64_t>(60 * order[i])};
+      s.end = s.begin + Nanoseconds{100};
+      s.allocations = 3000 - 1000 * order[i];
+      snapshots.push_back(std::move(s));
+    }
+    // Of the latest one and the one before, which it overlaps, the one before has more requests.
+    EXPECT_EQ(assembled(snapshots).rows.front().summary.peak_reserved, 2_B);
+  } while (std::ranges::next_permutation(order).found);
+}
+
+// Only its second GPU was sampled, so the limit of the first is not known.
+TEST(Fleet, TheLimitOfAFailedRankIsThatOfItsTightestGpu) {
+  RankSummary s = rank_of(0, 1, 8_GiB);
+  s.failed_allocations = 1;
+  s.devices = {{.device = 0, .peak_reserved = 8_GiB}, {.device = 1, .peak_reserved = 4_GiB, .capacity = 6_GiB}};
+  EXPECT_THAT(assembled({s}).decides->why, HasSubstr("it reserved 4.00 GiB at its peak, 6.00 GiB is the limit"));
+}
+
 TEST(Fleet, DirectoriesSayThePlaceOnTheMesh) {
   const auto placed = [](std::uint32_t stage, std::uint32_t replica) {
     RankSummary s = rank_of(0, 1, 1_GiB);
