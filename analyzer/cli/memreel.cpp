@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // memreel: reads, replays and judges traces.
+#include <execinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "browse") return memreel::viewer::terminal::run_browse(argc, argv);
 #endif
   std::set_terminate(end_without_memory);
+  // An exception that leaves std::call_once() goes through glibc, which loads libgcc_s for it: too late without memory.
+  void* caller = nullptr;
+  ::backtrace(&caller, 1);
   try {
     return static_cast<int>(memreel::cli::run(argc, argv));
   } catch (const std::bad_alloc&) {

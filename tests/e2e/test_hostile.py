@@ -156,6 +156,20 @@ class Bounds(HostileTest):
         process = run("replay", "--stream", "--max-memory", "64MiB", bomb, memory_limit=GIB, timeout=HANGS)
         self.assert_refused(process, "not enough memory", "limit is 64.00 MiB", "--max-memory")
 
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory can't be bounded")
+    def test_a_comparison_that_runs_out_of_memory_says_so(self):
+        """Wherever it does: its two sides are read beside each other."""
+        document = {"segments": [], "device_traces": [[{**entry("alloc", (1 << 40) + i * 512, 512),
+                                                       "frames": [{"filename": "train.py", "line": i, "name": f"f{i}"}]}
+                                                      for i in range(150_000)]]}
+        trace = self.directory / "many.reel"
+        self.answer("import", self.file("many.json", json.dumps(document).encode()), "-o", trace)
+        for limit in range(64, 160, 8):
+            with self.subTest(limit=limit):
+                process = run("diff", trace, f"{trace}@end", memory_limit=limit << 20, timeout=HANGS)
+                if process.returncode != 0:
+                    self.assert_refused(process, "not enough memory")
+
     def test_what_no_device_has_is_refused(self):
         for action, address, size, mentions in (
                 ("alloc", 1 << 40, 1 << 50, "'size' is more than 32.00 TiB"),

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <limits>
-#include <thread>
 #include <tuple>
 
 #include "analyzer/analysis/insight/timeline.h"
@@ -357,10 +357,10 @@ DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& giv
 }
 
 Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given) {
-  Result<std::vector<HeapView>> views_a = Error{};
-  std::thread beside([&] { views_a = views_of(a); });
+  // A future hands on that memory ran out, and waits for its thread if it ran out here.
+  auto beside = std::async(std::launch::async, [&] { return views_of(a); });
   const Result<std::vector<HeapView>> views_b = views_of(b);
-  beside.join();
+  const Result<std::vector<HeapView>> views_a = beside.get();
   const Trace &trace_a = a.analysis.trace(), &trace_b = b.analysis.trace();
   const Devices devices_a = devices_of(trace_a.tables, a.analysis.histories()),
                 devices_b = devices_of(trace_b.tables, b.analysis.histories());
