@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -27,94 +26,6 @@ std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
     if (births.empty() || births.back() != held.birth) births.push_back(held.birth);
   }
   return births;
-}
-
-bool is_same_pattern(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
-  std::size_t both = 0;
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    both += a[i] == b[j];
-    const bool step_a = a[i] <= b[j];
-    const bool step_b = b[j] <= a[i];
-    i += step_a;
-    j += step_b;
-  }
-  const std::size_t either = a.size() + b.size() - both;
-  return 10 * both >= 9 * either;
-}
-
-/// Frames of a stack, outermost first.
-std::vector<FrameId> path_of(const Tables& tables, StackId stack) {
-  std::vector<FrameId> path;
-  for (; stack != StackId::none; stack = tables[stack].caller) path.push_back(tables[stack].frame);
-  std::reverse(path.begin(), path.end());
-  return path;
-}
-
-/// Keeps the part of `path` that `other` also goes through. Functions match whatever their lines: the lines of a loop
-/// body are to be grouped.
-void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::vector<FrameId>& other) {
-  const auto is_same_function = [&](FrameId a, FrameId b) {
-    return tables[a].function == tables[b].function && tables[a].file == tables[b].file;
-  };
-  const auto end = std::mismatch(path.begin(), path.end(), other.begin(), other.end(), is_same_function).first;
-  path.erase(end, path.end());
-}
-
-// A list of losses keeps whole graphs, and every layer's line looks like a separate leak.
-
-/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns
-/// the groups, largest first. Two patterns are the same if nine tenths of their rounds match.
-///
-/// `births`: for each finding, the rounds in which its allocations were made, ascending and distinct.
-std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
-                                      const std::vector<std::vector<std::uint32_t>>& births) {
-  struct Group {
-    std::size_t leader;
-    std::vector<FrameId> shared;  // frames of the leader, outermost first
-    LeakCause cause;
-  };
-  std::vector<std::size_t> accused;
-  for (std::size_t f = 0; f < findings.size(); ++f) {
-    if (accuses(findings[f].verdict)) accused.push_back(f);
-  }
-  std::stable_sort(accused.begin(), accused.end(),
-                   [&](std::size_t a, std::size_t b) { return findings[a].bytes > findings[b].bytes; });
-  std::vector<Group> groups;
-  for (const std::size_t f : accused) {
-    LeakFinding& finding = findings[f];
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-      return findings[g.leader].heap == finding.heap && findings[g.leader].unit == finding.unit &&
-             is_same_pattern(births[g.leader], births[f]);
-    });
-    const std::vector<FrameId> path = path_of(tables, finding.stack);
-    if (group == groups.end()) group = groups.insert(groups.end(), Group{.leader = f, .shared = path, .cause = {}});
-    // A backward pass runs on threads without stacks of the program; that says nothing about what the others share.
-    if (group->shared.empty())
-      group->shared = path;
-    else if (!path.empty())
-      keep_shared(tables, group->shared, path);
-    group->cause.bytes += finding.bytes;
-    group->cause.count += finding.count;
-    group->cause.growth_bytes_per_step += finding.growth_bytes_per_step;
-    group->cause.unit = finding.unit;
-    ++group->cause.stacks;
-    finding.cause = static_cast<std::uint32_t>(group - groups.begin());
-  }
-
-  std::vector<std::uint32_t> order(groups.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return groups[a].cause.bytes > groups[b].cause.bytes; });
-  std::vector<std::uint32_t> place(groups.size());
-  std::vector<LeakCause> causes;
-  for (std::uint32_t i = 0; i < order.size(); ++i) {
-    Group& group = groups[order[i]];
-    place[order[i]] = i;
-    group.cause.frame = own_frame(tables, std::vector(group.shared.rbegin(), group.shared.rend()));
-    causes.push_back(group.cause);
-  }
-  for (const std::size_t f : accused) findings[f].cause = place[findings[f].cause];
-  return causes;
 }
 
 /// The free memory of a heap's device at the end of the trace, as far as it is recorded.
@@ -255,18 +166,24 @@ class Search {
 
   /// Memory older than the recording whose stack was kept, of the same size and from the same place as what leaks.
   void claim_older(std::size_t first) {
+    std::map<Line, std::vector<std::size_t>> older_at;
+    for (std::size_t o = first; o < report_.findings.size(); ++o) {
+      const LeakFinding& older = report_.findings[o];
+      if (older.verdict == LeakVerdict::unknown_before_attach && trace_.tables[older.stack].caller != StackId::none)
+        older_at[line_of(older.stack)].push_back(o);
+    }
+    if (older_at.empty()) return;
     for (std::size_t f = first; f < report_.findings.size(); ++f) {
       if (!accuses(report_.findings[f].verdict) || report_.findings[f].swelling ||
           report_.findings[f].stack == StackId::none)
         continue;
+      const auto there = older_at.find(line_of(report_.findings[f].stack));
+      if (there == older_at.end()) continue;
       std::set<Bytes> sizes;
       for (const AllocationId id : report_.findings[f].allocations)
         sizes.insert(trace_.events.size(trace_.events.begin_of(id)));
-      for (std::size_t o = first; o < report_.findings.size(); ++o) {
+      for (const std::size_t o : there->second) {
         LeakFinding& older = report_.findings[o];
-        if (older.verdict != LeakVerdict::unknown_before_attach || trace_.tables[older.stack].caller == StackId::none ||
-            line_of(older.stack) != line_of(report_.findings[f].stack))
-          continue;
         std::erase_if(older.allocations, [&](AllocationId id) {
           const Bytes size = trace_.events.size(trace_.events.begin_of(id));
           if (!sizes.contains(size)) return false;
@@ -285,18 +202,23 @@ class Search {
 
   /// Only what is accused counts although it was freed in the end.
   void drop_freed(std::size_t first) {
-    for (std::size_t i = report_.findings.size(); i-- > first;) {
+    std::size_t kept = first;
+    for (std::size_t i = first; i < report_.findings.size(); ++i) {
       LeakFinding& finding = report_.findings[i];
-      if (accuses(finding.verdict)) continue;
-      forget_freed(finding);
-      if (finding.count != 0) {
+      if (!accuses(finding.verdict)) {
+        forget_freed(finding);
+        if (finding.count == 0) continue;
         if (finding.verdict == LeakVerdict::unknown_before_attach)
           finding.evidence = evidence_of(trace_, finding, {}, {});
-        continue;
       }
-      report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
-      births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (kept != i) {
+        report_.findings[kept] = std::move(finding);
+        births_[kept] = std::move(births_[i]);
+      }
+      ++kept;
     }
+    report_.findings.resize(kept);
+    births_.resize(kept);
   }
 
   void forget_freed(LeakFinding& finding) const {

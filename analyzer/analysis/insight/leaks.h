@@ -237,6 +237,13 @@ struct LeakOptions {
 /// `rounds_of`: find_rounds() of a heap, asked for at most once for each.
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of);
 
+/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns
+/// the groups, largest first. Two patterns are the same if nine tenths of their rounds match.
+///
+/// `births`: for each finding, the rounds in which its allocations were made, ascending and distinct.
+std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
+                                      const std::vector<std::vector<std::uint32_t>>& births);
+
 // Nothing leaks more than live memory grows by.
 
 /// Which of the accused among `findings`, all of `heap`, only take the place of what was freed: of older memory of the

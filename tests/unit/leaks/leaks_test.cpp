@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <random>
 #include <utility>
 
 #include "formats/model/quantity.h"
@@ -43,6 +45,51 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   EXPECT_NEAR(leak.growth.r2, 1, 1e-6);
   EXPECT_EQ(leak.oldest, program.steps());
   EXPECT_FALSE(leak.last_free);
+}
+
+/// What group_by_cause() is by its definition, one pattern after the other.
+std::vector<std::uint32_t> leaders_of(const std::vector<std::vector<std::uint32_t>>& patterns) {
+  const auto is_same = [](const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+    std::vector<std::uint32_t> both, either;
+    std::ranges::set_intersection(a, b, std::back_inserter(both));
+    std::ranges::set_union(a, b, std::back_inserter(either));
+    return 10 * both.size() >= 9 * either.size();
+  };
+  std::vector<std::uint32_t> leaders, leader_of;
+  for (std::uint32_t i = 0; i < patterns.size(); ++i) {
+    const auto same = std::ranges::find_if(leaders, [&](std::uint32_t l) { return is_same(patterns[l], patterns[i]); });
+    if (same == leaders.end()) leaders.push_back(i);
+    leader_of.push_back(same == leaders.end() ? i : *same);
+  }
+  return leader_of;
+}
+
+TEST(LeakCauses, AreThoseOfTheDefinitionForAllKindsOfPatterns) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  std::vector<std::vector<std::uint32_t>> patterns{{}, {}, {3}, {3}, {4}};
+  for (int i = 0; i < 400; ++i) {
+    // A variant of an earlier one, or a new one.
+    std::vector<std::uint32_t> pattern =
+        below(2) == 0 ? patterns[below(static_cast<std::uint32_t>(patterns.size()))] : std::vector<std::uint32_t>{};
+    if (pattern.empty())
+      for (std::uint32_t round = 0; round < 100; ++round)
+        if (below(3) == 0) pattern.push_back(round);
+    for (std::uint32_t change = below(5); change > 0 && !pattern.empty(); --change)
+      pattern.erase(pattern.begin() + static_cast<std::ptrdiff_t>(below(static_cast<std::uint32_t>(pattern.size()))));
+    patterns.push_back(pattern);
+  }
+  std::vector<LeakFinding> findings(patterns.size());
+  for (std::size_t i = 0; i < findings.size(); ++i)
+    findings[i] = {.verdict = LeakVerdict::leak, .bytes = Bytes{findings.size() - i}, .swelling = {}, .evidence = {}};
+  Tables tables;
+  const std::vector<LeakCause> causes = group_by_cause(tables, findings, patterns);
+  const std::vector<std::uint32_t> leader_of = leaders_of(patterns);
+  EXPECT_GT(causes.size(), 100U);
+  EXPECT_LT(causes.size(), 380U);
+  for (std::size_t i = 0; i < findings.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_EQ(findings[i].cause == findings[j].cause, leader_of[i] == leader_of[j]) << i << ", " << j;
 }
 
 TEST(LeakEvidence, SaysWhatFollowedTheLastStep) {
