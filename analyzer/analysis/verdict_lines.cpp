@@ -423,10 +423,11 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   const bool is_leak = verdict.leaks && (verdict.leaks->bytes > 0_B || verdict.leaks->in_bursts > 0_B);
   if (verdict.holders && !is_leak && lines.size() < most &&
       share_of(verdict.holders->graphs.past_backward, verdict.holders->total) >= matters)
-    lines.insert(lines.begin() + 2, {"graph",
-                                     "activations past their backward pass, " +
-                                         text_of(verdict.holders->graphs.past_backward) + ": del the output",
-                                     false});
+    lines.insert(
+        lines.begin() + std::min<std::ptrdiff_t>(2, std::ssize(lines)),
+        {"graph",
+         "activations past their backward pass, " + text_of(verdict.holders->graphs.past_backward) + ": del the output",
+         false});
   return lines;
 }
 

@@ -147,7 +147,10 @@ void add_categories(const Analysis& analysis, const Subject& subject, std::map<C
   const Events& events = trace.events;
   std::vector<char> is_of_subject(trace.tables.heaps.size());
   for (const HeapId heap : subject.heaps) is_of_subject[index(heap)] = 1;
+  auto later = trace.read.later.begin();
   for (std::size_t i = 0; i < events.count(); ++i) {
+    // What one recording still held says nothing of the next.
+    for (; later != trace.read.later.end() && later->first_event == i; ++later) live.fill({});
     const AllocationId id = events.allocation(i);
     const bool is_more = events.kind(i) == EventKind::alloc;
     if (id == AllocationId::none || (!is_more && events.kind(i) != EventKind::free_requested)) continue;

@@ -62,6 +62,16 @@ class Concatenated(ProgramTest):
         checks = self.document("check", file, "--max-peak", "1TiB", "--allow-incomplete")
         return next(check["value"] for check in checks["checks"] if check["name"] == "max-peak")
 
+    def test_categories_are_not_added_up_over_recordings(self):
+        def peaks(*recordings):
+            budget = ",".join(f"{category}=1B" for category in ("activation", "parameter", "gradient", "unknown"))
+            checks = self.document("check", self.concatenated(*recordings), "--max-category", budget, "--allow-incomplete", code=1)
+            return {check["name"]: check["value"] for check in checks["checks"] if check["name"].startswith("max-category")}
+
+        once = peaks(LEAK)
+        self.assertGreater(max(once.values()), 0)
+        self.assertEqual(peaks(LEAK, LEAK, LEAK), once)
+
     def test_info_tells_the_recordings_apart(self):
         text = self.answer("info", self.concatenated(LEAK, OTHERS[0])).stdout
         for words in ("2 recordings, one after the other", "torch.cuda, recording 1", "torch.cuda, recording 2"):
