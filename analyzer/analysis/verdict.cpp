@@ -336,7 +336,7 @@ std::string_view bfc_owner(const Tables& tables) {
 std::string heap_name(const Tables& tables, HeapId heap) {
   const std::string& name = tables[tables[heap].name];
   if (name.ends_with("_bfc") && tables[heap].device >= 0) return std::string(bfc_owner(tables));
-  return name.starts_with("torch") ? "PyTorch" : name;
+  return is_torch_name(name) ? "PyTorch" : name;
 }
 
 /// By library, if one of them has a pool whose allocations the driver's calls don't show; otherwise without parts.

@@ -56,7 +56,7 @@ void Usage::follow_device(const HeapUsage& before, const HeapUsage& now, bool is
       parts.of_pools -= change(taken(before), taken(now));
     else
       parts.in_pools = parts.in_pools + taken(now) - taken(before);
-    parts.has_torch |= now.name.starts_with("torch");
+    parts.has_torch |= is_torch_name(now.name);
   }
   const Bytes outside = parts.has_torch ? 0_B : parts.driver - std::min(parts.driver, parts.in_pools);
   const std::int64_t live = std::max<std::int64_t>(0, parts.of_pools + static_cast<std::int64_t>(outside.count));

@@ -22,10 +22,14 @@
 
 namespace memreel {
 
+/// Whether a heap of this name is PyTorch's: "torch.cuda", "torch.xpu", "torch.host"... A pool that a program calls
+/// "torchrec" is not.
+inline bool is_torch_name(std::string_view heap) { return heap.starts_with("torch."); }
+
 /// Whether the heap belongs to PyTorch's caching allocator, whose rules are known.
 inline bool is_torch_heap(const Tables& tables, HeapId heap) {
   const Heap& row = tables[heap];
-  return row.level == Level::framework && row.device >= 0 && tables[row.name].starts_with("torch");
+  return row.level == Level::framework && row.device >= 0 && is_torch_name(tables[row.name]);
 }
 
 // Which memory a sample (memory_info) is about: of PyTorch's heap, what its allocator had reserved, allocated and

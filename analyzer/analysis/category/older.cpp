@@ -177,7 +177,7 @@ class OlderBlocks {
   /// One instant may have no stacks at all.
   bool is_torch_at_instant(const Observation& of) const {
     const Heap& heap = trace_.tables[trace_.tables[trace_.events.origin(of.begin)].heap];
-    return !has_history_ && heap.level == Level::framework && trace_.tables[heap.name].starts_with("torch.");
+    return !has_history_ && heap.level == Level::framework && is_torch_name(trace_.tables[heap.name]);
   }
 
   /// Until the program ends what the recording shows: freed later only because the program ends.

@@ -194,7 +194,6 @@ class StackRows {
 };
 
 /// PyTorch's own frames, below the user's, show what an allocation is for.
-bool is_torch(std::string_view heap) { return heap.starts_with("torch."); }
 
 using SourcePlace = std::tuple<std::string_view, std::string_view, std::uint32_t>;  // function, file, line
 
@@ -244,7 +243,7 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   std::unordered_set<HeapId> with_unknown;
   std::vector<bool> may_have_wrappers;  // by heap
   for (const Heap& heap : tables.heaps)
-    may_have_wrappers.push_back(&heap != tables.heaps.data() && !is_torch(tables[heap.name]));
+    may_have_wrappers.push_back(&heap != tables.heaps.data() && !is_torch_name(tables[heap.name]));
   const auto see = [&](StackId stack) {
     if (known[index(stack)] || stack == StackId::none) return;
     known[index(stack)] = true;
