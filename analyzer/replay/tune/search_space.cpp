@@ -301,15 +301,17 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
   return specs;
 }
 
-std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
-  std::size_t count = 0;
+std::vector<std::string> changed_parameters(const PolicySpec& from, const PolicySpec& to) {
+  std::vector<std::string> changed;
   for (const auto& [key, value] : to.parameters) {
     if (key == rounding_key && rounding_follows(to)) continue;
     const auto before = from.parameters.find(key);
-    if (before == from.parameters.end() || before->second != value) ++count;
+    if (before == from.parameters.end() || before->second != value) changed.push_back(key);
   }
-  return count;
+  return changed;
 }
+
+std::size_t changes(const PolicySpec& from, const PolicySpec& to) { return changed_parameters(from, to).size(); }
 
 int specificity(const PolicySpec& from, const PolicySpec& to) {
   int digits = 0;

@@ -60,7 +60,8 @@ std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<con
 /// Every combination of at least two changes.
 std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions);
 
-/// The number of parameters that differ.
+/// The parameters that differ; how many.
+std::vector<std::string> changed_parameters(const PolicySpec& from, const PolicySpec& to);
 std::size_t changes(const PolicySpec& from, const PolicySpec& to);
 
 /// The binary digits of the whole numbers that `to` has and `from` has not, without trailing zeros: values that were

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/engine/parallel.h"
@@ -382,13 +383,25 @@ class Tuner {
     });
   }
 
-  /// For the best few, if the question is what fits.
+  /// The baseline, the best few, and the best value of each setting alone: what reserves more where memory is plentiful
+  /// may fit in less, as settings do that keep large blocks whole.
+  std::vector<Outcome*> to_be_bounded() {
+    std::vector<Outcome*> outcomes{&result_.baseline};
+    std::set<std::vector<std::string>> alone;
+    for (std::size_t i = 0; i < result_.settings.size(); ++i) {
+      Outcome& outcome = result_.settings[i];
+      const bool is_first_alone =
+          outcome.changes == 1 && alone.insert(changed_parameters(baseline_, outcome.policy)).second;
+      if (i < most_min_capacities || is_first_alone) outcomes.push_back(&outcome);
+    }
+    for (Outcome& outcome : result_.allocators) outcomes.push_back(&outcome);
+    return outcomes;
+  }
+
+  /// If the question is what fits.
   Result<void> find_min_capacities() {
     if (!result_.limited) return {};
-    std::vector<Outcome*> outcomes{&result_.baseline};
-    for (std::size_t i = 0; i < std::min(most_min_capacities, result_.settings.size()); ++i)
-      outcomes.push_back(&result_.settings[i]);
-    for (Outcome& outcome : result_.allocators) outcomes.push_back(&outcome);
+    const std::vector<Outcome*> outcomes = to_be_bounded();
     std::vector<PolicySpec> specs;
     specs.reserve(outcomes.size());
     for (const Outcome* outcome : outcomes) specs.push_back(outcome->policy);
@@ -465,6 +478,16 @@ std::string saved_words(const Outcome& base, const Outcome& other) {
 }
 
 }  // namespace
+
+const Outcome* TuneResult::fits_in_less() const {
+  const Outcome* least = nullptr;
+  for (const Outcome& outcome : settings)
+    if (outcome.min_capacity && outcome.failures() == 0 &&
+        (least == nullptr || *outcome.min_capacity < *least->min_capacity))
+      least = &outcome;
+  if (least == nullptr || !baseline.min_capacity) return nullptr;
+  return saved_share(*baseline.min_capacity, *least->min_capacity) < worthwhile_share(*least) ? nullptr : least;
+}
 
 const Outcome* TuneResult::recommended() const {
   if (settings.empty() || settings.front().failures() > 0) return nullptr;
@@ -543,6 +566,14 @@ std::string nothing_fits(const TuneResult& result) {
 
 std::string of_recording(const TuneResult& result) { return result.ends_in_failure ? " of the recording" : ""; }
 
+/// What to set where the device has less memory.
+std::string less_memory(const TuneResult& result) {
+  const Outcome* const less = result.fits_in_less();
+  if (less == nullptr) return "";
+  return " With less memory: " + name_of_settings(conf_of(less->policy)) + " fits in " + text_of(*less->min_capacity) +
+         ", those in use in " + text_of(*result.baseline.min_capacity) + ".";
+}
+
 /// What `memreel report` may know from earlier steps.
 std::string beyond_failure(const TuneResult& result) {
   return result.ends_in_failure
@@ -588,7 +619,7 @@ std::string verdict(const TuneResult& result) {
            saved_words(base, result.settings.front()) + ": to compare settings, record from the start of the program.";
   if (result.limited)
     return "Nothing needs to be set: the settings in use serve every request" + of_recording(result) + "." +
-           beyond_failure(result);
+           less_memory(result) + beyond_failure(result);
   return nothing_helps(result);
 }
 

@@ -91,6 +91,8 @@ struct TuneResult {
   /// all of PyTorch's histories with its default settings.
   std::optional<Bytes> least_unrounded_peak;
 
+  /// With a limit: the setting that serves every request with least memory; null if those in use need no more.
+  const Outcome* fits_in_less() const;
   /// The setting to use; null if none is better.
   const Outcome* recommended() const;
 };

@@ -101,6 +101,28 @@ TEST(Tune, WithACapacityItLooksForWhatSurvives) {
   EXPECT_LE(*result.baseline.min_capacity, 1700_MiB);
 }
 
+/// Large blocks that are kept whole take most memory where it is plentiful, and least where it is not.
+TEST(Tune, WithACapacityItTellsWhatFitsInLess) {
+  History history;
+  for (std::uint64_t mib = 1000; mib >= 400; mib -= 100) history.free(history.alloc(1_MiB * mib));
+  history.alloc(300_MiB);  // stays, in the first of them unless that is kept whole
+  history.alloc(1000_MiB);
+  const std::array heaps{history.prepared()};
+  const TuneResult result =
+      tuned(heaps, {.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 2100_MiB}});
+  EXPECT_EQ(result.baseline.failures(), 0U);
+  EXPECT_GE(*result.baseline.min_capacity, 2000_MiB);
+  const auto whole = std::ranges::find_if(result.settings, [](const Outcome& outcome) {
+    return outcome.changes == 1 && conf_of(outcome.policy).starts_with("max_split_size_mb");
+  });
+  ASSERT_NE(whole, result.settings.end());
+  ASSERT_TRUE(whole->min_capacity);
+  EXPECT_LE(*whole->min_capacity, 1500_MiB);
+  ASSERT_NE(result.fits_in_less(), nullptr);
+  EXPECT_LE(*result.fits_in_less()->min_capacity, *whole->min_capacity);
+  EXPECT_NE(verdict(result).find(" With less memory: "), std::string::npos) << verdict(result);
+}
+
 /// A replay ends where the recording does, and says nothing of what would have followed.
 TEST(Tune, OfARecordingThatEndsInAFailureItsRequestsAreServed) {
   std::array heaps{growing_batches()};
