@@ -79,6 +79,10 @@ class Search {
     const std::size_t first = report_.findings.size();
     const std::vector<KeptByCalls> by_calls =
         kept_by_later_calls(trace_, heap, rounds, [&](AllocationId id) { return frees_[index(id)] != never; });
+    const Rounds intervals = folded_rounds(trace_);
+    const std::vector<Population> sums =
+        intervals.count() < 2 ? std::vector<Population>() : folded_populations(trace_, heap, intervals);
+    if (rounds.suffice()) learn_earlier_lives(found, sums, sums_per_step(rounds), rounds.count());
     of_calls_.clear();
     for (const KeptByCalls& kept : by_calls)
       for (const auto* const part : {&kept.earlier, &kept.judged.kept})
@@ -102,7 +106,7 @@ class Search {
     accuse_calls(heap, rounds, by_calls);
     claim_older(first);
     drop_freed(first);
-    look_back(heap, rounds);
+    look_back(heap, rounds, intervals, sums);
     if (end_.life < trace_.events.count())
       for (LeakFinding& finding : std::span(report_.findings).subspan(first))
         if (accuses(finding.verdict)) finding.evidence += "; it was live when its pool was destroyed";
@@ -209,7 +213,7 @@ class Search {
         forget_freed(finding);
         if (finding.count == 0) continue;
         if (finding.verdict == LeakVerdict::unknown_before_attach)
-          finding.evidence = evidence_of(trace_, finding, {}, {});
+          finding.evidence = evidence_of(trace_, finding, {}, {}, {});
       }
       if (kept != i) {
         report_.findings[kept] = std::move(finding);
@@ -241,6 +245,7 @@ class Search {
       const bool is_old = held.birth + judged.growth.longest_life + 1 < rounds.count();
       return freed != never && !(is_accused && (is_old || freed >= end_.all));
     };
+    std::erase_if(rest.earlier, is_freed);
     if (std::erase_if(rest.kept, is_freed) == 0) return rest;
     rest.growth = growth_of(rest.kept);
     rest.growth.longest_life = judged.growth.longest_life;
@@ -249,11 +254,10 @@ class Search {
 
   /// A leak found in the sums of a flight recorder is reported whatever its latest events say: they may contain none of
   /// it. Growth is given per round of `rounds`, like all other growth, if there are any.
-  void look_back(HeapId heap, const Rounds& rounds) {
-    const Rounds sums = folded_rounds(trace_);
-    if (sums.count() < 8) return;
-    for (Population& population : folded_populations(trace_, heap, sums)) {
-      const std::vector<Judged> judged = judge(population, sums);
+  void look_back(HeapId heap, const Rounds& rounds, const Rounds& intervals, const std::vector<Population>& sums) {
+    if (intervals.count() < 8) return;
+    for (const Population& population : sums) {
+      const std::vector<Judged> judged = judge(population, intervals);
       if (population.stack == StackId::none || !has(judged, LeakVerdict::leak)) continue;
       const auto is_of_it = [&](const LeakFinding& f) { return f.heap == heap && f.stack == population.stack; };
       if (std::ranges::any_of(report_.findings,
@@ -265,11 +269,11 @@ class Search {
         births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
       }
       const std::size_t first = report_.findings.size();
-      for (const Judged& j : judged) add(heap, population, sums, j);
+      for (const Judged& j : judged) add(heap, population, intervals, j);
       for (std::size_t i = first; i < report_.findings.size(); ++i) {
         LeakFinding& finding = report_.findings[i];
         finding.growth_bytes_per_step *= sums_per_step(rounds);
-        finding.evidence += " (intervals of " + sums.name + ", from the recorder's sums)";
+        finding.evidence += " (intervals of " + intervals.name + ", from the recorder's sums)";
       }
     }
   }
@@ -351,17 +355,18 @@ class Search {
     LeakFinding finding{.verdict = is_older ? LeakVerdict::unknown_before_attach : judged.verdict,
                         .heap = heap,
                         .stack = population.stack,
-                        .count = judged.kept.size(),
                         .growth = judged.growth,
                         .swelling = swelling,
                         .rounds = rounds.count(),
                         .evidence = {},
                         .allocations = {}};
-    for (const Held& held : judged.kept) {
-      finding.bytes += held.size;
-      finding.allocations.push_back(held.id);
-      finding.freed_at_end = finding.freed_at_end || frees_[index(held.id)] < end_.life;
-    }
+    include(finding, judged.kept);
+    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
+    if (population.last_free != Held::alive) finding.last_free = population.last_free;
+    finding.evidence = evidence_of(trace_, finding, population, rounds, judged);
+    include(finding, judged.earlier);
+    std::ranges::sort(finding.allocations);
+    if (!judged.earlier.empty()) finding.oldest = finding.rounds;
     if (accuses(finding.verdict)) {
       if (const Suppression* suppression = options_.suppressions.match(trace_.tables, finding.stack)) {
         suppress(*suppression, finding);
@@ -369,11 +374,17 @@ class Search {
       }
       finding.growth_bytes_per_step = judged.growth.slope;
     }
-    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
-    if (population.last_free != Held::alive) finding.last_free = population.last_free;
-    finding.evidence = evidence_of(trace_, finding, population, rounds);
     births_.push_back(births_of(judged.kept));
     report_.findings.push_back(std::move(finding));
+  }
+
+  void include(LeakFinding& finding, const std::vector<Held>& kept) const {
+    for (const Held& held : kept) {
+      finding.bytes += held.size;
+      finding.allocations.push_back(held.id);
+      finding.freed_at_end = finding.freed_at_end || frees_[index(held.id)] < end_.life;
+    }
+    finding.count = finding.allocations.size();
   }
 
   void suppress(const Suppression& suppression, const LeakFinding& finding) {
@@ -437,7 +448,7 @@ class Search {
                         .bytes = *headroom.used - recorded,
                         .evidence = {},
                         .allocations = {}};
-    finding.evidence = evidence_of(trace_, finding, {}, {});
+    finding.evidence = evidence_of(trace_, finding, {}, {}, {});
     births_.emplace_back();
     report_.findings.push_back(std::move(finding));
   }

@@ -26,6 +26,7 @@ struct Held {
   std::uint32_t birth = 0;
   std::uint32_t death = alive;  // round in which the program freed it; alive: not before its wind_up()
   Bytes size;
+  bool earlier = false;  // made before the events that a flight recorder keeps: no round tells when, and `birth` is 0
 
   bool survives() const { return death == alive; }
 };
@@ -59,6 +60,10 @@ struct Population {
   std::uint64_t frees = 0;                // none of those that only wind up
   std::uint32_t last_free = Held::alive;  // round of the last free; alive: nothing allocated there was ever freed
   std::vector<Held> held;                 // by id, and so by birth
+  // Of what was freed before the events that a flight recorder keeps: how much, and the longest life in rounds, at
+  // least.
+  std::uint64_t earlier_frees = 0;
+  std::uint32_t earlier_life = 0;
 
   bool has_survivors() const { return allocations != frees; }
 };
@@ -91,6 +96,11 @@ Rounds folded_rounds(const Trace& trace);
 /// allocations represent all those of an interval.
 std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Rounds& intervals);
 
+/// Sets what the populations of a flight recorder's events know of earlier ones. `sums`: folded_populations() of their
+/// heap, of intervals of which `intervals_per_round` are as long as one of `rounds`.
+void learn_earlier_lives(std::vector<Population>& found, const std::vector<Population>& sums,
+                         double intervals_per_round, std::uint32_t rounds);
+
 // Whether what a call site keeps is a leak. docs/leaks.md has the rules and their reasons.
 
 enum class LeakVerdict : std::uint8_t {
@@ -117,7 +127,8 @@ struct Growth {
 struct Judged {
   LeakVerdict verdict = LeakVerdict::resident;
   Growth growth;
-  std::vector<Held> kept;  // what survives, by birth
+  std::vector<Held> kept;     // what survives, by birth; either all is Held::earlier, or nothing
+  std::vector<Held> earlier;  // if accused: what belongs to it and is Held::earlier
 };
 
 /// Of the bytes kept over the rounds in which some were allocated; `longest_life` is left at 0.

@@ -23,6 +23,8 @@ std::string total_of(const LeakFinding& finding) {
 
 /// Which of the site's allocations were freed, as evidence for or against a leak.
 std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
+  if (population.frees == 0 && population.earlier_frees != 0)
+    return "nothing allocated there was freed since the events that are kept begin";
   if (population.frees == 0)
     return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
                                 : "nothing allocated there was ever freed";
@@ -38,7 +40,7 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
 }  // namespace
 
 std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
-                        const Rounds& rounds) {
+                        const Rounds& rounds, const Judged& judged) {
   const std::string unit = rounds.unit();
   const Growth& growth = finding.growth;
   const std::string place = place_of(trace, finding.stack) +
@@ -46,6 +48,10 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
   const std::string total = total_of(finding);
   const bool is_kept = finding.verdict == LeakVerdict::resident || finding.verdict == LeakVerdict::cache ||
                        finding.verdict == LeakVerdict::warm_up;
+  const bool is_earlier = !judged.kept.empty() && judged.kept.front().earlier;
+  if (is_earlier && !accuses(finding.verdict))
+    return total + " " + place + " was allocated before the events that are kept; " +
+           fate_of_others(finding, population, unit);
   if (is_kept && growth.first >= finding.rounds) {
     const std::string when = finding.rounds == 0 ? "is held at the end"
                              : rounds.unfinished ? "is of the last " + unit + ", which is not recorded to its end"
@@ -63,7 +69,8 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       }
       const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
       return text_of(std::uint64_t{growth.rounds}) + " of " + counted(finding.rounds, unit) + " kept " + text_of(each) +
-             " allocated " + place + "; " + fate_of_others(finding, population, unit);
+             " allocated " + place + (judged.earlier.empty() ? "; " : ", as earlier ones did; ") +
+             fate_of_others(finding, population, unit);
     }
     case LeakVerdict::warm_up:
       return total + " " + place + " was allocated in " + counted(growth.rounds, unit) + " up to " + unit + " " +
@@ -72,6 +79,8 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     case LeakVerdict::sawtooth:
       return total + " " + place + " is freed in batches, so far after at most " + counted(growth.longest_life, unit);
     case LeakVerdict::cache:
+      if (population.frees == 0)
+        return total + " " + place + " was added less and less often; " + fate_of_others(finding, population, unit);
       return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
     case LeakVerdict::unknown_before_attach:
       return total + " was allocated before the recording began";

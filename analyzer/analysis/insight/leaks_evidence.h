@@ -7,9 +7,9 @@
 namespace memreel {
 
 /// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
-/// there was ever freed". Reads all fields except `evidence`.
+/// there was ever freed". Reads all fields except `evidence`; `bytes` and `count` are those of `judged.kept`.
 std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
-                        const Rounds& rounds);
+                        const Rounds& rounds, const Judged& judged);
 
 /// "60 MiB in 30 allocations at train.py:41 takes the place of what was freed: ...".
 std::string evidence_of_replacement(const Trace& trace, const LeakFinding& finding);

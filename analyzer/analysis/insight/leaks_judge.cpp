@@ -73,8 +73,9 @@ int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(s
 /// The lifetimes of a site's freed allocations.
 class Lives {
  public:
-  /// `teardown`: frees in this round or later only end the program, and say nothing about lifetimes.
-  Lives(Span held, std::uint32_t teardown) {
+  /// `teardown`: frees in this round or later only end the program, and say nothing about lifetimes. `earlier`: how
+  /// long some lived that were freed before the first round.
+  Lives(Span held, std::uint32_t teardown, std::uint32_t earlier) : earlier_(earlier), longest_(earlier) {
     for (const Held& h : held) {
       if (h.survives() || h.death >= teardown) continue;
       longest_ = std::max(longest_, h.death - h.birth);
@@ -86,7 +87,7 @@ class Lives {
   }
 
   std::uint32_t longest() const { return longest_; }
-  bool any() const { return !deaths_.empty(); }
+  bool any() const { return earlier_ != 0 || !deaths_.empty(); }
   /// The number of allocations of about this size that lived longer than `age`.
   std::uint64_t longer_than(std::uint32_t age, Bytes size) const {
     std::uint64_t count = 0;
@@ -107,7 +108,7 @@ class Lives {
     return static_cast<std::size_t>(std::unique(values.begin(), values.end()) - values.begin());
   }
 
-  std::uint32_t longest_ = 0;
+  std::uint32_t earlier_, longest_;
   std::map<int, std::vector<std::uint32_t>> by_class_;
   std::vector<std::uint32_t> births_, deaths_;
 };
@@ -126,14 +127,16 @@ double average_live(Span held, std::uint32_t from, std::uint32_t to) {
 /// One group of allocations under judgement: a whole population or a part of it.
 class Case {
  public:
-  Case(Span held, const Rounds& rounds)
+  /// `earlier_life`: of the population.
+  Case(Span held, const Rounds& rounds, std::uint32_t earlier_life)
       : held_(held),
         count_(rounds.count()),
-        lives_(held, count_),
+        lives_(held, count_, earlier_life),
         // Allocations after the last step belong to no round.
         now_(rounds.last_is_open || count_ == 0 ? count_ : count_ + 1) {
     for (const Held& h : held) {
-      if (h.survives()) (rounds.unfinished && h.birth >= count_ ? unfinished_ : kept_).push_back(h);
+      if (h.survives())
+        (h.earlier ? earlier_ : rounds.unfinished && h.birth >= count_ ? unfinished_ : kept_).push_back(h);
     }
   }
 
@@ -145,10 +148,15 @@ class Case {
     if (verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected) {
       std::vector<Held> accused, passing;
       divide(later, accused, passing);
+      std::vector<Held> alike, other;
+      divide_earlier(accused, alike, other);
       add(all, verdict, accused);
+      all.back().earlier = std::move(alike);
       add(all, LeakVerdict::cache, passing);
+      add(all, plateau(), other);
     } else {
       add(all, verdict, later);
+      add(all, plateau(), earlier_);
     }
     add(all, LeakVerdict::resident, from_start);
     add(all, LeakVerdict::cache, unfinished_);
@@ -161,6 +169,14 @@ class Case {
     Growth growth = growth_of(kept);
     growth.longest_life = lives_.longest();
     all.push_back({.verdict = verdict, .growth = growth, .kept = kept});
+  }
+
+  /// What is of about the size of some that are accused belongs to them.
+  void divide_earlier(const std::vector<Held>& accused, std::vector<Held>& alike, std::vector<Held>& other) const {
+    std::set<int> sizes;
+    for (const Held& h : accused)
+      for (const int near : {-1, 0, 1}) sizes.insert(size_class(h.size) + near);
+    for (const Held& h : earlier_) (sizes.contains(size_class(h.size)) ? alike : other).push_back(h);
   }
 
   std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
@@ -312,6 +328,7 @@ class Case {
   Lives lives_;
   std::uint32_t now_;
   std::vector<Held> kept_;
+  std::vector<Held> earlier_;     // kept, of unknown rounds
   std::vector<Held> unfinished_;  // kept, of a round that was cut off: it would have freed them
 };
 
@@ -325,7 +342,7 @@ bool accuses(const std::vector<Judged>& judged) { return std::any_of(judged.begi
 std::vector<std::vector<Held>> by_size(const Population& population) {
   std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> rounds in which some was kept, the last
   for (const Held& h : population.held) {
-    if (!h.survives()) continue;
+    if (!h.survives() || h.earlier) continue;
     auto& [rounds, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
     rounds += last != h.birth;
     last = h.birth;
@@ -401,7 +418,7 @@ std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_
 
 Growth growth_of(std::span<const Held> kept) {
   Growth growth{.rounds = rounds_of_birth(kept)};
-  if (kept.empty()) return growth;
+  if (kept.empty() || kept.front().earlier) return {};
   growth.first = kept.front().birth;
   growth.last = kept.back().birth;
   LineFit line;
@@ -418,7 +435,7 @@ Growth growth_of(std::span<const Held> kept) {
 
 std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
   const bool has_stack = population.stack != StackId::none;
-  std::vector<Judged> whole = Case(population.held, rounds).judged();
+  std::vector<Judged> whole = Case(population.held, rounds, population.earlier_life).judged();
   if (has_stack && accuses(whole)) return whole;
   // Where no stack was recorded, all sites look alike, and the size distinguishes them.
   const std::vector<std::vector<Held>> parts = by_size(population);
@@ -426,7 +443,7 @@ std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
   std::vector<Judged> all;
   bool is_certain = false;
   for (const std::vector<Held>& part : parts) {
-    for (Judged& judged : Case(part, rounds).judged()) {
+    for (Judged& judged : Case(part, rounds, population.earlier_life).judged()) {
       is_certain = is_certain || judged.verdict == LeakVerdict::leak;
       all.push_back(std::move(judged));
     }

@@ -91,7 +91,10 @@ class CensusTaker {
       const std::uint32_t event = trace_.events.begin_of(AllocationId(a));
       Census& census = censuses_[row_[index(trace_.events.origin(event))]];
       population_of(census, site_of(event))
-          .held.push_back({.id = AllocationId{a}, .birth = births_[a], .size = trace_.events.size(event)});
+          .held.push_back({.id = AllocationId{a},
+                           .birth = births_[a],
+                           .size = trace_.events.size(event),
+                           .earlier = is_earlier(census, event)});
     }
     std::vector<std::vector<Population>> all;
     for (Census& census : censuses_) {
@@ -125,6 +128,12 @@ class CensusTaker {
 
   static Population& population_of(Census& census, std::uint32_t site) {
     return census.found[census.tallies[site].population];
+  }
+
+  /// The intervals of the sums go further back than the events.
+  bool is_earlier(const Census& census, std::uint32_t event) const {
+    return trace_.losses.folded_events != 0 && census.of->rounds.source != RoundSource::time &&
+           trace_.events.time(event) <= trace_.losses.folded_until;
   }
 
   void walk() {
@@ -277,6 +286,8 @@ Population merged(std::vector<Population> parts) {
     if (part.last_free != Held::alive)
       whole.last_free = whole.last_free == Held::alive ? part.last_free : std::max(whole.last_free, part.last_free);
     whole.held.insert(whole.held.end(), part.held.begin(), part.held.end());
+    whole.earlier_frees += part.earlier_frees;
+    whole.earlier_life = std::max(whole.earlier_life, part.earlier_life);
   }
   sort_by_id(whole.held);
   return whole;
@@ -330,6 +341,23 @@ std::vector<Population> folded_populations(const Trace& trace, HeapId heap, cons
   }
   for (Population& population : found) add_past(pasts[population.stack], population);
   return found;
+}
+
+void learn_earlier_lives(std::vector<Population>& found, const std::vector<Population>& sums,
+                         double intervals_per_round, std::uint32_t rounds) {
+  std::map<StackId, const Population*> by_stack;
+  for (const Population& population : sums) by_stack[population.stack] = &population;
+  for (Population& population : found) {
+    const auto past = by_stack.find(population.stack);
+    if (past == by_stack.end()) continue;
+    population.earlier_frees = past->second->frees - std::min(population.frees, past->second->frees);
+    std::uint32_t longest = 0;  // in intervals: what outlived one may have lived for a moment
+    for (const Held& held : past->second->held)
+      if (!held.survives()) longest = std::max(longest, held.death - held.birth);
+    if (longest < 2 || intervals_per_round <= 0) continue;
+    population.earlier_life =
+        static_cast<std::uint32_t>(std::min((longest - 1) / intervals_per_round, static_cast<double>(rounds)));
+  }
 }
 
 namespace {
