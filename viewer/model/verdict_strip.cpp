@@ -37,11 +37,18 @@ class Builder {
       : document_(document), findings_(findings), verdict_(findings.verdict) {}
 
   VerdictStrip build() {
+    const std::vector<VerdictLine> lines = lines_of(verdict_);
     VerdictStrip strip{.decides = decision_of(verdict_)};
-    for (const VerdictLine& line : lines_of(verdict_)) {
-      if (line.topic == "held by" || line.topic == "set" || line.topic == "use") continue;
+    // Of fragmentation there may be no line, for want of room.
+    if (std::ranges::none_of(lines, [&](const VerdictLine& line) { return is_headline(line, strip.decides); }))
+      strip.decides = Decision::peak;
+    for (const VerdictLine& line : lines) {
+      // The holders say that in full, unless it is about the device as a whole.
+      if (line.topic == "held by" && !verdict_.device) continue;
       VerdictItem item = item_of(line);
-      if (is_headline(line, strip.decides)) {
+      if (line.topic == "set" || line.topic == "use") {
+        add_advice(strip, std::move(item));
+      } else if (is_headline(line, strip.decides)) {
         item.name = "decides";
         item.topic = name_of(strip.decides);
         strip.headline = std::move(item);
@@ -50,7 +57,6 @@ class Builder {
       }
     }
     add_holders(strip);
-    add_setting(strip);
     return strip;
   }
 
@@ -119,21 +125,23 @@ class Builder {
     }
   }
 
-  void add_setting(VerdictStrip& strip) const {
-    if (!verdict_.setting) return;
-    const Verdict::Setting& setting = *verdict_.setting;
-    const Bytes before = findings_.remedies.baseline_peak;
-    VerdictItem item{.name = "setting", .topic = setting.is_torch ? "set" : "use", .text = {}, .to = {}};
-    item.to.tab = "fragmentation";
-    for (const VerdictLine& line : lines_of(verdict_))
-      if (line.topic == item.topic) {
-        item.text = line.text;
-        item.alarm = line.alarm;
-      }
+  /// To set something, or to give the cache back, which no replay shows.
+  void add_advice(VerdictStrip& strip, VerdictItem item) const {
+    item.name = "setting";
+    item.to = {.tab = "fragmentation"};
+    const bool is_setting = verdict_.setting && item.topic == (verdict_.setting->is_torch ? "set" : "use");
+    if (is_setting)
+      add_setting(strip, *verdict_.setting, std::move(item));
+    else
+      strip.offer = {.item = std::move(item), .export_line = {}, .policy = {}};
+  }
+
+  void add_setting(VerdictStrip& strip, const Verdict::Setting& setting, VerdictItem item) const {
     if (setting.text.empty()) {
       strip.no_offer = std::move(item);
       return;
     }
+    const Bytes before = findings_.remedies.baseline_peak;
     if (!setting.reach) {
       item.brief = item.text;
       item.text += "; reserved peak " + text_of(before) + " \u2192 " + text_of(setting.peak);

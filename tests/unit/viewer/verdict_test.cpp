@@ -2,6 +2,8 @@
 // What the first screen says of a trace, and the user's input, in the model's terms.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/findings.h"
@@ -45,6 +47,66 @@ TEST(Strip, NamesTheLargestHoldersWithTheirCategoryAndTheirMoment) {
   EXPECT_EQ(strip.holders[1].to.category, Category::parameter);
   EXPECT_EQ(strip.held, 4_GiB);
   EXPECT_EQ(strip.headline.text, "5.00 GiB reserved, 4.00 GiB live");
+}
+
+/// Everything that a strip says beside its holders.
+std::vector<std::string> texts_of(const VerdictStrip& strip) {
+  std::vector<std::string> texts{strip.headline.text};
+  for (const VerdictItem& item : strip.others) texts.push_back(item.text);
+  if (strip.offer) texts.push_back(strip.offer->item.text);
+  if (strip.no_offer) texts.push_back(strip.no_offer->text);
+  return texts;
+}
+
+/// Of a heap whose earlier code left `releasable` cached.
+Verdict verdict_with_cache(Bytes releasable) {
+  Verdict verdict;
+  verdict.decides = Verdict::Decides{.peak_live = 9_GiB, .peak_reserved = 10_GiB};
+  verdict.fragmentation = Verdict::Fragments{.reserved = 10_GiB,
+                                             .allocated = 9_GiB,
+                                             .requested = 9_GiB,
+                                             .cached = 1_GiB,
+                                             .share = 0.1,
+                                             .inherited = true,
+                                             .most_used = 9_GiB,
+                                             .releasable = releasable};
+  return verdict;
+}
+
+TEST(Strip, HasEveryLineThatAReportOpensWith) {
+  const Verdict::Setting setting{
+      .is_torch = true, .text = "a:1", .change = "a:1", .peak = 9_GiB, .saved = 1_GiB, .tried = 3};
+  std::vector<Verdict> verdicts{verdict_with_cache(800_MiB), verdict_with_cache(800_MiB), verdict_with_cache(0_B),
+                                verdict_with_cache(0_B), verdict_with_cache(0_B)};
+  verdicts[0].is_instant = true;  // gives back, without any setting
+  verdicts[1].setting = setting;  // no setting is better than giving back what earlier code left
+  verdicts[2].setting = setting;
+  verdicts[3].setting = Verdict::Setting{.is_torch = true, .peak = 10_GiB, .tried = 7};
+  // More lines than fit, so that the one on fragmentation, which decides, is left out.
+  verdicts[4].setting = setting;
+  verdicts[4].fragmentation->inherited = false;
+  verdicts[4].holders = Holders{.by = "category",
+                                .parts = {{"activations", 9_GiB, {}}},
+                                .total = 9_GiB,
+                                .graphs = {.running = 2_GiB, .earlier = 2_GiB}};
+  verdicts[4].others = {{.device = 1, .live = 1_GiB}};
+  verdicts.push_back(verdicts[2]);
+  verdicts.back().device = Verdict::Device{.held = 14_GiB, .parts = {{"NCCL", 3_GiB, {}}, {"PyTorch", 10_GiB, {}}}};
+  verdicts.back().holders = verdicts[4].holders;
+
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    Findings findings;
+    findings.verdict = verdicts[i];
+    const VerdictStrip strip = verdict_strip(Document(), findings);
+    const std::vector<std::string> texts = texts_of(strip);
+    EXPECT_FALSE(strip.headline.text.empty()) << i;
+    for (const VerdictLine& line : lines_of(verdicts[i])) {
+      const bool are_holders = line.topic == "held by" && !verdicts[i].device;
+      EXPECT_TRUE(are_holders ||
+                  std::ranges::any_of(texts, [&](const std::string& text) { return text.starts_with(line.text); }))
+          << i << ": " << line.topic << ' ' << line.text;
+    }
+  }
 }
 
 TEST(Policies, SettingsAreTakenAsTheyArePasted) {
