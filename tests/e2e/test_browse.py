@@ -325,7 +325,7 @@ class Keys(BrowseTest):
     def test_rows_lead_to_their_instant(self):
         terminal = self.open(LEAK)
         shown = terminal.key("5", "Enter")
-        self.assertEqual(int(self.live(shown)[0].replace(",", "")), self.document("info", LEAK)["events"])
+        self.assertEqual(int(self.live(shown)[0].replace(",", "")), self.document("info", LEAK)["events"] - 1, "the last one")
         self.assertIn("innermost first", terminal.key("Enter"))
         self.assertNotIn("innermost first", terminal.key("Enter"))
 
@@ -429,7 +429,7 @@ class Keys(BrowseTest):
         Screens.check(self, "tab-variables", shown)
         self.assertIn(test_record_holders.HISTORY, "\n".join(self.tab(shown)))
         at_end = terminal.key("Down", "Enter")
-        self.assertEqual(int(self.live(at_end)[0].replace(",", "")), self.document("info", path)["events"])
+        self.assertEqual(int(self.live(at_end)[0].replace(",", "")), self.document("info", path)["events"] - 1)
         self.assertIn("innermost first", terminal.key("Enter"))
         other = self.open(GPT)
         self.assertIn("not recorded", other.key("u"))
@@ -597,6 +597,15 @@ class Refusals(BrowseTest):
     def test_at_an_instant(self):
         terminal = self.open(OOM, "--at", "oom")
         self.assertNotIn("(live peak)", terminal.settled().split("\n")[0])
+
+    def test_an_event_is_the_one_of_the_report(self):
+        """Which prints its number beside each peak."""
+        for trace in (GPT, LEAK):
+            live, event = re.search(r"peak live ([\d.]+ \wiB) \(event ([\d,]+)\)", run("report", trace).stdout).groups()
+            terminal = self.open(trace, "--at", "event:" + event.replace(",", ""))
+            self.assertEqual(self.live(terminal.settled()), (event, live))
+            self.assertIn("(live peak)", terminal.settled())
+            self.end(terminal)
 
     def test_unknown_terminals_are_taken_for_usual_ones(self):
         terminal = self.open(GPT, TERM="newest-terminal-of-all")

@@ -266,7 +266,7 @@ class Panes(ViewTest):
         trace = SAMPLES / "oom_default.reel"
         heap = json.loads(run("report", trace, "--fragmentation", "--json").stdout)["fragmentation"]["heaps"][0]
         for instant in (heap["at_peak"], heap["worst"]):
-            view = self.open(trace, "--at", f"event:{instant['events']}")
+            view = self.open(trace, "--at", f"event:{instant['events'] - 1}")
             shown = view.settled()
             self.assertEqual(shown["reserved_bytes"], instant["reserved_bytes"])
             self.assertEqual(shown["rounding_bytes"], instant["allocated_bytes"] - instant["requested_bytes"])
@@ -274,7 +274,7 @@ class Panes(ViewTest):
             self.end(view)
 
         # The pane shows it in a separate colour, in proportion to its share of the row's bytes.
-        view = self.open(trace, "--pane", "heap", "--at", f"event:{heap['worst']['events']}", "--dark")
+        view = self.open(trace, "--pane", "heap", "--at", f"event:{heap['worst']['events'] - 1}", "--dark")
         x, y, width, height = (int(v) for v in view.settled()["places"]["heap"])
         file = self.directory / "heap.png"
         self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
@@ -359,7 +359,7 @@ class Panes(ViewTest):
             return step + (time - begins[step]) / (begins[step + 1] - begins[step])
 
         first = lines.index(next(line for line in lines if int(line[1]) > begins[2])) + 1
-        view = self.open(trace, "--at", f"event:{first}")
+        view = self.open(trace, "--at", f"event:{first - 1}")
         view.settled()
         view.key("k")
         view.click_on("timeline", 0.82)

@@ -10,6 +10,7 @@
 
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::viewer {
 namespace {
@@ -93,6 +94,10 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
       break;
   }
   return {};
+}
+
+std::string event_text(std::uint32_t events) {
+  return events == 0 ? "before the first event" : "event " + text_of(std::uint64_t{events} - 1);
 }
 
 std::string address_text(Address address) { return hexadecimal(address.value); }

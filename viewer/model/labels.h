@@ -23,6 +23,9 @@ std::string heap_label(const Tables& tables, HeapId id);
 std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by);
 /// "0x7f2c40000000"
 std::string address_text(Address address);
+/// The instant after `events` events, as the command line names it: "event 41", the last of them, counted from 0;
+/// "before the first event".
+std::string event_text(std::uint32_t events);
 /// Time since the beginning of the trace, with enough digits to distinguish instants `resolution` apart: "1.250 s",
 /// "2:05 min", "3:07:30 h", "4 d 6:00 h".
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);

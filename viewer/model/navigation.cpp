@@ -40,7 +40,7 @@ std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap
   if (name.starts_with("event:")) {
     const auto value = number(name.substr(6));
     if (!value || *value < 0) return std::nullopt;
-    return static_cast<std::uint32_t>(std::min(*value, static_cast<double>(document.event_count())));
+    return static_cast<std::uint32_t>(std::min(*value + 1, static_cast<double>(document.event_count())));
   }
   const bool share = name.ends_with('%');
   if (share || name.ends_with('s')) name.remove_suffix(1);

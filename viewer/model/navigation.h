@@ -8,8 +8,8 @@
 namespace memreel::viewer {
 
 /// The number of events that precede an instant of `heap`: "peak", "reserved-peak", "oom" (the first failure), "end",
-/// "event:123", "45%", "1.5" (seconds since the beginning). 0 if the trace has no such instant; none if `name` is
-/// none of these.
+/// "event:123" (after it; the first is 0), "45%", "1.5" (seconds since the beginning). 0 if the trace has no such
+/// instant; none if `name` is none of these.
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name);
 
 /// The heap that a report is about (deciding_heap() in analyzer/analysis/verdict.h), as far as the trace was read; none

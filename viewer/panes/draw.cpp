@@ -120,10 +120,14 @@ std::vector<TimeAxis::Tick> TimeAxis::labelled_ticks(Nanoseconds zero, float spa
   const double wanted = length_ * static_cast<double>(spacing / std::max(area_.width(), 1.0F));
   double step = 1;
   for (int i = 0; step < wanted; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10 ...
-  const double last = std::min(begin_ + length_, scale_.last_step().value_or(begin_ + length_) - 0.001);
-  for (double at = std::ceil(std::max(begin_, 0.0) / step) * step; at <= last && labelled.size() < 200; at += step) {
+  // Event 0 is at position 1.
+  const double first = scale_.by() == AxisBy::event ? 1 : 0;
+  const double last = std::min(begin_ + length_, scale_.last_step().value_or(begin_ + length_) - 0.001) - first;
+  for (double at = std::ceil(std::max(begin_ - first, 0.0) / step) * step; at <= last && labelled.size() < 200;
+       at += step) {
     const auto number = static_cast<std::uint64_t>(at);
-    labelled.push_back({area_.left + static_cast<float>((at - begin_) / length_ * static_cast<double>(area_.width())),
+    const double share = (at + first - begin_) / length_;
+    labelled.push_back({area_.left + static_cast<float>(share * static_cast<double>(area_.width())),
                         scale_.by() == AxisBy::step ? "step " + text_of(number + 1) : "event " + text_of(number)});
   }
   return labelled;

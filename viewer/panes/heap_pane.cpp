@@ -171,7 +171,7 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block, Byte
 /// One line only: in a small window, each further line costs a row of segments.
 void HeapPane::draw_title(Scene& scene) {
   ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("heap at event %s", text_of(std::uint64_t{scene.heap.event}).c_str());
+  ImGui::TextDisabled(scene.heap.event == 0 ? "heap %s" : "heap at %s", event_text(scene.heap.event).c_str());
   choose_order(scene);
   draw_legend(scene);
   draw_hole(scene);

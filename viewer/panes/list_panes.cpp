@@ -414,7 +414,7 @@ void SegmentsPane::draw(Scene& scene) {
     return;
   }
   if (scene.selection.marked)
-    ImGui::TextDisabled("at the reserved peak of the range: event %s", text_of(std::uint64_t{heap.event}).c_str());
+    ImGui::TextDisabled("at the reserved peak of the range: %s", event_text(heap.event).c_str());
   std::vector<std::uint32_t> order(segments.size());
   std::iota(order.begin(), order.end(), 0U);
   const int by = table_.sort().value_or(0);

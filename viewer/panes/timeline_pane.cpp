@@ -128,8 +128,8 @@ void TimelinePane::draw_legend(Scene& scene) {
       selection.hovered_time ? document.events_until(*selection.hovered_time) : selection.cursor;
   const Nanoseconds at = selection.hovered_time.value_or(
       document.empty() ? Nanoseconds{} : document.time(std::max(1U, std::min(events, document.event_count())) - 1));
-  const std::string when = time_text(at - document.first_time(), selection.view.length() / 2000) + "   event " +
-                           text_of(std::uint64_t{events});
+  const std::string when =
+      time_text(at - document.first_time(), selection.view.length() / 2000) + "   " + event_text(events);
   const float when_width = ImGui::CalcTextSize(when.c_str()).x;
   ImGui::SameLine(0, 0);
   ImGui::BeginChild("values", {ImGui::GetContentRegionAvail().x - when_width - scene.px(16), ImGui::GetFrameHeight()},

@@ -175,8 +175,8 @@ void Browser::draw_instant(Screen& screen, int y) {
   const std::uint32_t cursor = selection.cursor;
   const Nanoseconds since = cursor == 0 ? Nanoseconds{} : document.time(cursor - 1) - document.first_time();
   const Metrics metrics = document.metrics_after(*series, cursor);
-  std::string text = time_text(since, std::max(selection.view.length() / 1000, Nanoseconds{1})) + "  event " +
-                     text_of(std::uint64_t{cursor});
+  std::string text =
+      time_text(since, std::max(selection.view.length() / 1000, Nanoseconds{1})) + "  " + event_text(cursor);
   std::string figures = text_of(Bytes{value_of(metrics, Metric::live)}) + " live";
   if (series->has_segments) figures += ", " + text_of(Bytes{value_of(metrics, Metric::reserved)}) + " reserved";
   if (cursor == series->peak_live_event) figures += "  (live peak)";

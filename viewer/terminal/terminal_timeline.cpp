@@ -43,20 +43,23 @@ void draw_axis(Screen& screen, const Area& area, const Document& document, const
   constexpr int apart = 18;
   const double most = static_cast<double>(area.width) / apart;
   const double step = std::max(1.0, round_step(end - begin, most));
-  const double first = std::ceil(begin / step);
+  // Event 0 is at position 1.
+  const double zero = axis.by() == AxisBy::event ? 1 : 0;
+  double first = std::ceil((begin - zero) / step);
+  if (axis.by() != AxisBy::time) first = std::max(first, 0.0);
   int free = area.left;
   for (int tick = 0; tick < area.width; ++tick) {
     const double at = (first + tick) * step;
-    if (at >= end) break;
-    const int x = area.left + static_cast<int>((at - begin) / (end - begin) * area.width);
+    if (at + zero >= end) break;
+    const int x = area.left + static_cast<int>((at + zero - begin) / (end - begin) * area.width);
     std::string label;
     if (axis.by() == AxisBy::time)
       label = time_text(Nanoseconds{static_cast<std::int64_t>(at)},
                         Nanoseconds{std::max<std::int64_t>(static_cast<std::int64_t>(step), 1)});
     else if (axis.by() == AxisBy::event)
-      label = "event " + text_of(static_cast<std::uint64_t>(std::max(at, 0.0)));
+      label = "event " + text_of(static_cast<std::uint64_t>(at));
     else
-      label = "step " + text_of(static_cast<std::uint64_t>(std::max(at, 0.0)) + 1);
+      label = "step " + text_of(static_cast<std::uint64_t>(at) + 1);
     if (x < free || x + width_of(label) + 2 > area.right()) continue;
     screen.put(x, area.top, U'\u2502', {.ink = look.faint()});
     free = screen.text(x + 1, area.top, label, {.ink = look.faint()}) + 1;

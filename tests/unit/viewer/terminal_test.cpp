@@ -289,6 +289,20 @@ TEST_F(TerminalBrowser, TheCursorReachesBothEndsAndStays) {
   EXPECT_LE(browser().session().selection.cursor, 10U);
 }
 
+TEST_F(TerminalBrowser, AnEventIsNumberedAsInTheCommandLine) {
+  open("gpt_default.reel");
+  const std::uint32_t peak = browser().session().series()->peak_live_event;  // the number of events until it
+  ASSERT_TRUE(press(Special::right).find("(live peak)") == std::string::npos);
+  Session& session = browser().session();
+  ASSERT_TRUE(session.go_to("event:" + std::to_string(peak - 1)));
+  EXPECT_EQ(session.selection.cursor, peak);
+  EXPECT_THAT(browser().draw(100, 30).plain_text(), HasSubstr("event 26,463  5.37 GiB live"));
+  ASSERT_TRUE(session.go_to("event:0"));
+  EXPECT_EQ(session.selection.cursor, 1U);
+  session.set_cursor(0);
+  EXPECT_THAT(browser().draw(100, 30).plain_text(), HasSubstr("before the first event  0 B live"));
+}
+
 TEST_F(TerminalBrowser, ZoomEndsAtTenNanoseconds) {
   open("gpt_default.reel");
   std::string shown;
