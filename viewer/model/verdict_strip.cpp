@@ -136,15 +136,24 @@ class Builder {
       strip.offer = {.item = std::move(item), .export_line = {}, .policy = {}};
   }
 
+  /// "reserved peak 6.02 GiB -> 5.80 GiB"; empty where one figure would say too much: of a range, or of a replay that
+  /// other requests fail in.
+  std::string peaks_with(const Verdict::Setting& setting) const {
+    const bool is_range = setting.late_range && setting.late_range->first < setting.late_range->second;
+    if (setting.reach || is_range || setting.failed_before > 0 || !verdict_.decides) return {};
+    const std::string before = text_of(findings_.remedies.baseline_peak);
+    const bool is_recorded = before == text_of(verdict_.decides->peak_reserved);
+    return (is_recorded ? "reserved peak " : "replayed peak ") + before + " \u2192 " + text_of(setting.peak);
+  }
+
   void add_setting(VerdictStrip& strip, const Verdict::Setting& setting, VerdictItem item) const {
     if (setting.text.empty()) {
       strip.no_offer = std::move(item);
       return;
     }
-    const Bytes before = findings_.remedies.baseline_peak;
-    if (!setting.reach) {
+    if (const std::string peaks = peaks_with(setting); !peaks.empty()) {
       item.brief = item.text;
-      item.text += "; reserved peak " + text_of(before) + " \u2192 " + text_of(setting.peak);
+      item.text += "; " + peaks;
     }
     SettingOffer offer{.item = std::move(item), .export_line = {}, .policy = {}};
     const std::vector<Remedy>& tried = findings_.remedies.tried;

@@ -109,6 +109,27 @@ TEST(Strip, HasEveryLineThatAReportOpensWith) {
   }
 }
 
+TEST(Strip, PeaksWithASettingDoNotContradictItsEffect) {
+  Findings findings;
+  findings.verdict = verdict_with_cache(0_B);
+  findings.remedies.baseline_peak = 10_GiB;
+  findings.verdict.setting = Verdict::Setting{
+      .is_torch = true, .text = "a:1", .change = "a:1", .peak = 9_GiB, .saved = 1_GiB, .tried = 3, .exact = true};
+  Verdict::Setting& setting = *findings.verdict.setting;
+  const auto text = [&] { return verdict_strip(Document(), findings).offer->item.text; };
+  EXPECT_EQ(text(), "a:1 saves 1.00 GiB (10 %), exact replay; reserved peak 10.00 GiB \u2192 9.00 GiB");
+  findings.remedies.baseline_peak = 9984_MiB;  // which is not what the line above says
+  setting.saved = 768_MiB;
+  setting.exact = false;
+  EXPECT_EQ(text(), "a:1 saves 768.00 MiB (7.7 %), by replay; replayed peak 9.75 GiB \u2192 9.00 GiB");
+  setting.late_range = {768 << 20, 1 << 30};
+  EXPECT_EQ(text(), "a:1 saves 768.00 MiB to 1.00 GiB, recorded late") << "one end is not the answer";
+  setting.late_range.reset();
+  findings.verdict.decides->failed = setting.failed_before = 48;
+  setting.failed = 34;
+  EXPECT_EQ(text(), "a:1: 34 fail instead of 48, by replay");
+}
+
 TEST(Policies, SettingsAreTakenAsTheyArePasted) {
   EXPECT_EQ(as_policies("max_split_size_mb:300"), "torch.native{max_split_size_mb:300}");
   EXPECT_EQ(as_policies("export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:8],max_split_size_mb:90'"),
