@@ -199,8 +199,8 @@ class CourseFinder {
 
   void see_call(Device& device, std::uint32_t event, std::uint32_t site) {
     device.now = Phase::forward;
-    if (site == ModuleCalls::no_site) return;
-    if (site != site_) course_.calls.emplace_back(event, site);
+    // A module that the program calls itself, such as a loss, ends the model's call even if it is no model.
+    if (site != ModuleCalls::no_site && site != site_) course_.calls.emplace_back(event, site);
     site_ = site;
   }
 

@@ -453,6 +453,18 @@ TEST_F(RoundsOfAProgram, FunctionsThatCallLinearLayersAreNoModels) {
   EXPECT_FALSE(rounds().suffice());
 }
 
+/// A loop over data that is on the GPU already, and keeps what it computes: nothing happens outside modules.
+TEST_F(RoundsOfAProgram, ALossEndsTheCallOfTheModel) {
+  const StackId loss = build_.stack(
+      {"cross_entropy@site-packages/torch/nn/functional.py:3029", "forward@site-packages/torch/nn/modules/loss.py:1179",
+       "_call_impl@site-packages/torch/nn/modules/module.py:1762", "main@train.py:21", "<module>@train.py:50"});
+  for (int i = 0; i < 12; ++i) {
+    for (int k = 0; k < 6; ++k) keep(k % 2 == 0 ? layer_ : other_layer_);
+    keep(loss);
+  }
+  EXPECT_EQ(text_of(rounds()), "12 steps, each a call of the model at train.py:20");
+}
+
 TEST_F(RoundsOfAProgram, WhatIsOlderThanTheRecordingIsNoEvidence) {
   const std::string before = std::string(preexisting_frame) + "@:0";
   const StackId of_backward = build_.stack({"torch::autograd::Engine::evaluate_function@engine.cpp:1", before});
