@@ -381,10 +381,11 @@ Holders holders_by_category(std::span<const CategoryShare> shares) {
   return holders;
 }
 
-/// By explaining frame; at one instant by the innermost line of the program's own, unless one holds nearly everything;
-/// by innermost frame if the explaining frame is the same for nearly everything but the innermost frames distinguish
-/// parts.
-Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events) {
+/// By explaining frame; at one instant by the innermost line of the program's own, unless one holds nearly everything.
+/// If the explaining frame is the same for nearly everything, by category, which says more than what code of libraries
+/// it calls; else by innermost frame if these distinguish parts.
+Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
+                         std::span<const CategoryShare> shares) {
   std::map<StackId, Bytes> stacks;
   Holders holders;
   for (const Lifetime& life : lives) {
@@ -402,7 +403,9 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
   for (Holder& part : holders.parts) part.label = label_in(trace, std::move(part.label));
   if (!is_everything(holders.parts)) return holders;
   std::vector<Holder> innermost = grouped(stacks, trace.tables, innermost_label);
-  if (innermost.size() > holders.parts.size()) holders = {"function", std::move(innermost), holders.total};
+  if (innermost.size() <= holders.parts.size()) return holders;
+  if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) return by_category;
+  if (!is_everything(innermost)) holders = {"function", std::move(innermost), holders.total};
   return holders;
 }
 
@@ -414,10 +417,9 @@ Holders holders_at(const Trace& trace, const std::vector<Lifetime>& lives, HeapI
                    std::span<const CategoryShare> shares) {
   Holders holders = holders_by_category(shares);
   if (!holders.parts.empty()) return holders;
-  holders = holders_by_stack(trace, lives, heap, events);
-  // One line allocates nearly everything: what code of libraries it calls says less than the category. Memory that no
-  // line is known for says less, too.
-  if (holders.by == "function" || holders.parts.empty() || holders.parts.front().names_no_place())
+  holders = holders_by_stack(trace, lives, heap, events, shares);
+  // Memory that no line is known for says less than the category.
+  if (holders.parts.empty() || holders.parts.front().names_no_place())
     if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) return by_category;
   return holders;
 }

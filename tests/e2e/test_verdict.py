@@ -247,6 +247,22 @@ class Verdict(ProgramTest):
         document = {"segments": [], "device_traces": [entries], "external_annotations": []}
         self.assertRegex(verdict(self.file("calls.json", json.dumps(document).encode())), r"(?m)^held by +temporaries 100 % \(most at toy.py:77\)")
 
+    def test_a_library_s_line_does_not_stand_for_the_program_s(self):
+        """One line of the program holds nearly everything, and so does one of PyTorch: the former can be changed."""
+        packages, mib = "/lib/python3/site-packages/torch/nn/", 1 << 20
+        for device, drive, separator in ((0, "", "/"), (1, "C:", "\\")):
+            blocks, at = [], snapshot.BASE
+            for size, inner in ((97, "modules/linear.py"), (2, "functional.py"), (1, "modules/module.py")):
+                frames = [{"filename": drive + path.replace("/", separator), "line": line, "name": name} for path, line, name in (
+                    (packages + inner, 134, "forward"), ("/home/user/toy.py", 77, "forward"), ("/home/user/main.py", 5, "<module>"))]
+                blocks.append(snapshot.block(at, size * mib, size * mib, "active_allocated") | {"frames": frames})
+                at += size * mib
+            segment = snapshot.snapshot()["segments"][0] | {
+                "device": device, "total_size": 100 * mib, "allocated_size": 100 * mib, "active_size": 100 * mib,
+                "requested_size": 100 * mib, "segment_type": "large", "blocks": blocks}
+            document = {"segments": [segment], "device_traces": [[]] * (device + 1), "external_annotations": []}
+            self.assertRegex(verdict(self.file("linear.pickle", pickle.dumps(document))), r"(?m)^held by +forward \(toy.py:77\) 100 %$")
+
     def test_names_that_are_lost_are_said_to_be(self):
         damaged = bytearray((SAMPLES / "leak.reel").read_bytes())
         damaged[72] ^= 1  # in the names
