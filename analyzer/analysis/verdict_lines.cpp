@@ -269,7 +269,16 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak)
     text = percent(found.share) + of_peak + " unused, " + found.cause;
     return {"fragmented", found.cause_site.empty() ? text : line_with(text + ": ", found.cause_site), false};
   }
-  if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
+  if (found.unreleasable > 0_B) {
+    const std::string unreleasable = text_of(found.unreleasable) + " unreleasable";
+    text += ", " + unreleasable;
+    // Of an instant, another line says what empty_cache() gives back.
+    if (!of_peak.empty() && share_of(found.cached, found.reserved) >= fragmented) {
+      const std::string parts = " unused: " + text_of(found.cached) + " cache, " + unreleasable;
+      text = percent(found.share) + of_peak + parts;
+      if (display_width(text) > room) text = percent(found.share) + parts;
+    }
+  }
   return {"fragmented", text, false};
 }
 

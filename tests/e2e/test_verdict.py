@@ -200,6 +200,22 @@ class Verdict(ProgramTest):
         self.assertNotIn("serves every request", verdict(path, "--capacity", "2GiB"))
         self.assertIn("serves more requests", verdict(path, "--capacity", "900MiB"))
 
+    def test_cache_is_said_beside_what_is_unreleasable(self):
+        """However little of what is unused can't be given back."""
+        mib = 1 << 20
+        for pinned, expected in ((4, "little: 37 % of the peak (600.00 MiB) is cache, freed on demand"),
+                                 (36, "39 % of the peak unused: 600.00 MiB cache, 36.00 MiB unreleasable")):
+            recorder = snapshot.Recorder()
+            for number, (size, used, kept) in enumerate(((1000, 1000, True), (600, 600, False), (40, 40 - pinned, True))):
+                at = snapshot.BASE + 2048 * number * mib
+                recorder.add("segment_alloc", at, size * mib)
+                recorder.add("alloc", at, used * mib)
+                if not kept:
+                    recorder.free(at, size * mib)
+            path = self.file("cached.pickle", pickle.dumps(snapshot.snapshot() | {
+                "segments": [], "device_traces": [recorder.entries], "external_annotations": []}))
+            self.assertIn(f"\nfragmented  {expected}\n", verdict(path) + "\n")
+
     def test_that_the_device_was_full_is_said(self):
         """PyTorch releases its cache inside a request if the device refuses, and asks again."""
         mib = 1 << 20
