@@ -422,8 +422,11 @@ class TextPage {
     out_ << bold("leaks") << '\n';
     for (std::size_t i = 0; i < std::min(top_, fleet_.leaks.size()); ++i) {
       const RankLeak& leak = fleet_.leaks[i].leak;
-      line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
-               " in " + counted(leak.count, "allocation") +
+      const FleetRow& row = fleet_.rows[fleet_.leaks[i].row];
+      const std::int32_t device = leak.device.value_or(row.summary.device);
+      line("rank " + std::to_string(row.rank) +
+               (device == row.summary.device ? "" : ", GPU " + std::to_string(device)) + ": " +
+               memreel::text_of(leak.bytes) + " in " + counted(leak.count, "allocation") +
                (leak.growth_bytes_per_step > 0
                     ? ", " + memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) +
                           " more each step"

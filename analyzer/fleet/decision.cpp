@@ -88,10 +88,11 @@ std::optional<double> failed_after(const FleetRow& row) {
   return std::nullopt;
 }
 
-/// Steps until the leaks have used up the headroom.
+/// Steps until the leaks on its tightest GPU have used up the headroom.
 std::optional<double> steps_left(const FleetRow& row) {
   double growth = 0;
-  for (const RankLeak& leak : row.summary.leaks) growth += leak.growth_bytes_per_step;
+  for (const RankLeak& leak : row.summary.leaks)
+    if (leak.device.value_or(row.summary.device) == row.tightest) growth += leak.growth_bytes_per_step;
   if (growth <= 0 || !row.headroom || *row.headroom < 0) return std::nullopt;
   return static_cast<double>(*row.headroom) / growth;
 }

@@ -309,8 +309,13 @@ std::span<const FleetField<SiteDelta>> fleet_fields<SiteDelta>() {
 template <>
 std::span<const FleetField<FleetLeak>> fleet_fields<FleetLeak>() {
   using Row = FleetLeak;
-  static constexpr std::array<FleetField<Row>, 7> all{{
+  static constexpr std::array<FleetField<Row>, 8> all{{
       {"rank", [](const Fleet& fleet, const Row& row) -> Json { return rank_of(fleet, row.row); }, "The rank."},
+      {"device",
+       [](const Fleet& fleet, const Row& row) -> Json {
+         return row.leak.device.value_or(fleet.rows[row.row].summary.device);
+       },
+       "CUDA ordinal of the device that it is on."},
       {"verdict", [](const Fleet&, const Row& row) -> Json { return row.leak.verdict; }, "How certain it is."},
       {"bytes", [](const Fleet&, const Row& row) -> Json { return row.leak.bytes.count; }, "Live at the end [bytes]."},
       {"count", [](const Fleet&, const Row& row) -> Json { return row.leak.count; }, "Allocations live at the end."},

@@ -14,6 +14,7 @@
 #include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/describe/shortcomings.h"
 #include "analyzer/fleet/map.h"
+#include "analyzer/gate/measured.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "formats/import/import.h"
@@ -132,12 +133,35 @@ void add_sites(const Trace& trace, std::span<const Lifetime> lives, const HeapHi
   std::ranges::sort(summary.sites, {}, &RankSite::id);
 }
 
-void add_leaks(const LeakReport& report, const HeapHistory& heap, RankSites& sites, RankSummary& summary) {
-  const auto of = std::ranges::find(report.heaps, heap.heap, &HeapRounds::heap);
-  if (of != report.heaps.end() && !of->rounds.suffice()) summary.leaks_not_judged = text_of(of->rounds);
+/// Why leaks of the device can't be judged: none of its heaps shows enough steps. Empty: they can.
+std::string unjudged_leaks_on(const LeakReport& report, const DeviceMemory& device, const RankSummary& summary) {
+  const Rounds* most = nullptr;
+  for (const HeapRounds& of : report.heaps)
+    if (std::ranges::find(device.heaps, of.heap, &DeviceHeap::heap) != device.heaps.end() &&
+        (most == nullptr || most->count() < of.rounds.count()))
+      most = &of.rounds;
+  if (most == nullptr || most->suffice()) return "";
+  return text_of(*most) + (device.device == summary.device ? "" : " on GPU " + std::to_string(device.device));
+}
+
+/// Of all heaps of the devices that a single process is judged by, or only of those with the name that was asked for.
+void add_leaks(const Analysis& analysis, RankSites& sites, RankSummary& summary) {
+  const Tables& tables = analysis.trace().tables;
+  const LeakReport& report = analysis.leaks();
+  const std::vector<std::int32_t> judged = judged_devices(analysis.devices());
+  const auto counts = [&](std::int32_t device) { return std::ranges::find(judged, device) != judged.end(); };
+  const auto is_asked_for = [&](HeapId heap) {
+    return summary.heap.empty() ? counts(tables[heap].device) : tables[tables[heap].name] == summary.heap;
+  };
+  for (DeviceMemory device : analysis.devices()) {
+    std::erase_if(device.heaps, [&](const DeviceHeap& heap) { return !is_asked_for(heap.heap); });
+    const std::string why = unjudged_leaks_on(report, device, summary);
+    if (!why.empty() && (summary.leaks_not_judged.empty() || device.device == summary.device))
+      summary.leaks_not_judged = why;
+  }
   if (report.unrecorded) summary.leaks_not_judged = leaks_not_judged;
   for (const LeakFinding& finding : report.findings) {
-    if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
+    if (!accuses(finding.verdict) || !is_asked_for(finding.heap)) continue;
     summary.leaks.push_back(
         {.verdict = std::string(name_of(finding.verdict)),
          .bytes = finding.bytes,
@@ -145,7 +169,8 @@ void add_leaks(const LeakReport& report, const HeapHistory& heap, RankSites& sit
          .growth_bytes_per_step = finding.unit == GrowsWith::steps ? finding.growth_bytes_per_step : 0,
          .steps = finding.rounds,
          .site = sites.id(finding.stack),
-         .frames = sites.frames(finding.stack)});
+         .frames = sites.frames(finding.stack),
+         .device = tables[finding.heap].device});
   }
   std::ranges::stable_sort(summary.leaks, std::greater{}, &RankLeak::bytes);
 }
@@ -332,7 +357,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   });
   RankSites sites(trace.tables);
   add_sites(trace, analysis.lives(), *main, sites, summary);
-  add_leaks(analysis.leaks(), *main, sites, summary);
+  add_leaks(analysis, sites, summary);
   return summary;
 }
 

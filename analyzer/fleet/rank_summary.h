@@ -65,15 +65,16 @@ struct RankLeak {
   std::uint32_t steps = 0;  // number of steps judged
   std::uint64_t site = 0;
   std::vector<CodeFrame> frames;
+  std::optional<std::int32_t> device;  // none in older summaries, which have those of the most used GPU
 
   friend bool operator==(const RankLeak&, const RankLeak&) = default;
 };
 template <>
 struct wire::MembersOf<RankLeak> {
-  static constexpr std::tuple all{member(1, &RankLeak::verdict), member(2, &RankLeak::bytes),
-                                  member(3, &RankLeak::count),   member(4, &RankLeak::growth_bytes_per_step),
-                                  member(5, &RankLeak::steps),   fixed(7, &RankLeak::site),
-                                  interned(8, &RankLeak::frames)};
+  static constexpr std::tuple all{member(1, &RankLeak::verdict),  member(2, &RankLeak::bytes),
+                                  member(3, &RankLeak::count),    member(4, &RankLeak::growth_bytes_per_step),
+                                  member(5, &RankLeak::steps),    fixed(7, &RankLeak::site),
+                                  interned(8, &RankLeak::frames), member(9, &RankLeak::device)};
 };
 
 /// What a process used of one GPU. Limits apply to a device.
@@ -130,7 +131,7 @@ struct RankSummary {
   std::vector<Bytes> reserved, allocated;  // the maximum in each of timeline_columns stretches of time
   std::vector<RankSite> sites;             // by id
   std::vector<RankLeak> leaks;             // largest first
-  std::string leaks_not_judged;            // why they were not, as for LeakReport; empty: they were, or it is older
+  std::string leaks_not_judged;            // why some were not, as for LeakReport; empty: all were, or it is older
 
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 

@@ -59,7 +59,8 @@ RankSummary full() {
               .growth_bytes_per_step = 16.5,
               .steps = 12,
               .site = 1,
-              .frames = frames}};
+              .frames = frames,
+              .device = 1}};
   s.leaks_not_judged = "not judged: the recording holds no whole step";
   return s;
 }

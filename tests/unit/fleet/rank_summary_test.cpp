@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <utility>
 
 #include "analyzer/fleet/fleet.h"
 #include "tests/unit/sample_trace.h"
@@ -92,6 +93,47 @@ TEST_F(DriverCalls, APeakOlderThanAFlightRecordersEventsIsKnown) {
   const RankSummary summary = summarize(trace(), "/job/rank0.reel", {});
   EXPECT_EQ(summary.peak_reserved, 3_GiB);
   EXPECT_TRUE(summary.at_least());
+}
+
+/// A pool of weights on GPU `main`; in each of 20 marked steps another pool keeps 1 MiB on GPU `other`.
+Trace leaking_beside(std::int32_t main, std::int32_t other) {
+  TraceBuilder builder;
+  const OriginId weights = builder.origin(builder.heap("weights", Level::framework, main));
+  const OriginId small = builder.origin(builder.heap("small", Level::framework, other));
+  builder.trace().tables.marks.push_back({.name = builder.string("step")});
+  const std::uint64_t mark = builder.trace().tables.marks.size() - 1;
+  const StackId stack = builder.stack({"keep@train.py:7"});
+  builder.event(EventKind::segment_alloc, weights, {1ULL << 40U}, 2_GiB);
+  builder.alloc(weights, {1ULL << 40U}, 1_GiB, builder.stack({"load@train.py:2"}));
+  builder.event(EventKind::segment_alloc, small, {1ULL << 30U}, 64_MiB);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    builder.alloc(small, {(1ULL << 30U) + (i << 20U)}, 1_MiB, stack);
+    builder.push({.kind = EventKind::mark, .value = mark});
+  }
+  return builder.trace();
+}
+
+TEST(RankLeaks, AreThoseOfAllHeapsOfAllDevices) {
+  for (const auto& [main, other] : {std::pair{0, 0}, {0, 1}, {1, 0}, {1, 1}}) {
+    const RankSummary summary = summarize(leaking_beside(main, other), "/job/rank0.reel", {});
+    EXPECT_EQ(summary.device, main);
+    ASSERT_EQ(summary.leaks.size(), 1U);
+    EXPECT_EQ(summary.leaks.front().bytes, 20_MiB);
+    EXPECT_EQ(summary.leaks.front().device, other);
+    EXPECT_EQ(summary.leaks_not_judged, "");
+    EXPECT_TRUE(summarize(leaking_beside(main, other), "/job/rank0.reel", {}, "weights").leaks.empty());
+    EXPECT_EQ(summarize(leaking_beside(main, other), "/job/rank0.reel", {}, "small").leaks.size(), 1U);
+  }
+}
+
+TEST(RankLeaks, UseUpTheHeadroomOfTheirOwnDevice) {
+  for (const std::int32_t other : {0, 1}) {
+    RankSummary summary = summarize(leaking_beside(0, other), "/job/rank0.reel", {});
+    const Result<Fleet> fleet = assemble_fleet({std::move(summary)}, {.capacity = 4_GiB});
+    ASSERT_TRUE(fleet);
+    EXPECT_EQ(fleet->rows.front().tightest, 0);
+    EXPECT_EQ(fleet->decides->fails_first.has_value(), other == 0);
+  }
 }
 
 /// Six steps, then 20 calls of the model that keep their outputs.
