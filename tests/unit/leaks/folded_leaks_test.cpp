@@ -30,7 +30,7 @@ class Service {
     const HeapId heap =
         writer_->intern(Heap{.name = writer_->intern("pool"), .level = Level::framework, .observes_completion = false});
     origin_ = writer_->intern(Origin{.heap = heap});
-    mark_ = writer_->intern(Origin{.metadata = writer_->intern("step")});
+    mark_ = writer_->intern(Mark{.name = writer_->intern("step")});
   }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -77,7 +77,7 @@ class Service {
     for (const Nanoseconds end = time_ + span; time_ < end;) {
       also();
       serve(seconds(10));
-      writer_->append({.kind = EventKind::mark, .origin = mark_, .time = time_});
+      writer_->append({.kind = EventKind::mark, .time = time_, .value = index(mark_)});
     }
   }
 
@@ -103,7 +103,8 @@ class Service {
  private:
   std::filesystem::path directory_, file_;
   std::unique_ptr<FlightWriter> writer_;
-  OriginId origin_ = OriginId::none, mark_ = OriginId::none;
+  OriginId origin_ = OriginId::none;
+  MarkId mark_ = MarkId::none;
   std::uint64_t next_ = 0;
   Nanoseconds time_{1'700'000'000'000'000'000};
 };
