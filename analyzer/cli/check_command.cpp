@@ -376,6 +376,7 @@ Result<Exit> judge(const CheckArguments& arguments) {
   must_be_judged("max-category", "record with stacks (docs/categories.md)");
   must_be_judged("max-reserved", "name what to replay with --policy");
   must_be_judged("max-fragmentation", "name what to replay with --policy");
+  must_be_judged("capacity", "record a history (memreel record, or torch.cuda.memory._record_memory_history())");
   must_be_judged("max-leaked", "record at least " + std::to_string(fewest_rounds) + " steps");
   if (!complete) return complete.error();
   if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));

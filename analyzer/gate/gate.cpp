@@ -136,6 +136,13 @@ std::string unknown_use(const CategoryMetrics& metrics, Category category, Bytes
          text_of(metrics.peak_with_unknown - metrics.peak) + " is unknown, which may be " + words;
 }
 
+/// Whatever is compared: that a figure is too high is not known either.
+void leave_unjudged(Check& check, const std::string& why) {
+  if (why.empty()) return;
+  check.reason.clear();
+  check.unjudged = why;
+}
+
 /// Budgets of reserved memory, where nothing shows it.
 void add_unrecorded(std::int32_t device, const Budgets& budgets, std::vector<Check>& checks) {
   const auto add = [&](const char* name, Metric none, Metric limit) {
@@ -257,10 +264,13 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
                              p.late_range ? p.late_range->second : p.peak_reserved, *budgets.max_reserved,
                              from_late_start(p.late_range) + most_held(now, p.device)));
       checks.back().late_range = p.late_range;
+      leave_unjudged(checks.back(), p.unjudged);
     }
-    if (budgets.max_fragmentation)
+    if (budgets.max_fragmentation) {
       checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
                              p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));
+      leave_unjudged(checks.back(), p.unjudged);
+    }
     if (budgets.all_served) {
       if (p.exceeded) {
         checks.push_back(judge("capacity", p.policy, p.device, "peak of reserved memory", p.peak_reserved, *p.exceeded,
@@ -269,6 +279,7 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
       }
       checks.push_back(judge("capacity", p.policy, p.device, "requests that failed", p.failed_allocations,
                              std::uint64_t{0}, most_held(now, p.device)));
+      leave_unjudged(checks.back(), p.unjudged.empty() ? p.unjudged_capacity : p.unjudged);
       if (now.is_instant)
         checks.back().unjudged = "requests on " + on_device(p.device) + ", not judged: an instant shows none";
     }
@@ -327,6 +338,7 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
     });
     if (old == before.policies.end()) continue;
     const std::string cause = most_grown(now, before, p.device);
+    if (!p.unjudged.empty()) continue;
     checks.push_back(judge("baseline peak-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
                            with_tolerance(old->peak_reserved, tolerance), cause));
     checks.push_back(judge("baseline fragmentation", p.policy, p.device, "fragmentation at the peak",

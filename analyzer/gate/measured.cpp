@@ -8,6 +8,8 @@
 #include "analyzer/describe/live_groups.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/replay/beginning.h"
+#include "analyzer/replay/program_heaps.h"
+#include "analyzer/replay/tune/outcome.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -102,9 +104,21 @@ struct Subject {
   std::uint32_t peak_live_event = 0;
   std::uint64_t failures = 0;
   bool has_driver = false;
+  bool is_sampled = false;  // peak_held is known from samples
 
   bool has(HeapId heap) const { return std::ranges::find(heaps, heap) != heaps.end(); }
 };
+
+/// Samples of what PyTorch's heap had reserved, where its segments are not recorded.
+void learn_samples(const Analysis& analysis, Subject& subject) {
+  for (const HeapHistory& history : analysis.histories()) {
+    if (!history.is_sampled || !subject.has(history.heap)) continue;
+    subject.is_sampled = true;
+    if (history.peak_reserved <= subject.peak_held) continue;
+    subject.peak_held = history.peak_reserved;
+    subject.live_at_peak_held = history.live_at_peak_reserved;
+  }
+}
 
 std::vector<Subject> subjects_of(const Analysis& analysis, const std::string& only) {
   std::vector<Subject> subjects;
@@ -133,6 +147,7 @@ std::vector<Subject> subjects_of(const Analysis& analysis, const std::string& on
       subject.live_at_peak_held = has_segments ? history->live_at_peak_reserved : history->peak_live;
       subject.failures = history->failures;
     }
+    learn_samples(analysis, subject);
     subjects.push_back(std::move(subject));
   }
   return subjects;
@@ -237,6 +252,53 @@ PolicyMetrics recorded(const Subject& subject) {
   return metrics;
 }
 
+/// As recorded, nothing says how its requests would have been served by a smaller device: only whether it has room.
+void judge_capacity(const Analysis& analysis, const Subject& subject, Bytes capacity, bool is_instant,
+                    PolicyMetrics& metrics) {
+  if (subject.is_sampled && subject.peak_held > capacity && subject.peak_live <= capacity) {
+    metrics.unjudged_capacity = "capacity of device " + std::to_string(subject.device) +
+                                ", not judged: " + text_of(subject.peak_held) +
+                                " were reserved, and the recording doesn't say what of it PyTorch could give back";
+    return;
+  }
+  const Bytes cached = is_instant ? cached_at_instant(analysis, subject) : 0_B;
+  if (metrics.peak_reserved - std::min(metrics.peak_reserved, cached) > capacity) metrics.exceeded = capacity;
+}
+
+/// What a replay of the settings that the program ran with reserves at its peak, where samples tell that the program
+/// reserved something else: it then says nothing of other settings either.
+std::optional<Bytes> missed_by_replay(const Analysis& analysis, std::span<const Prepared> heaps,
+                                      const Subject& subject) {
+  std::vector<Prepared> its;
+  for (const Prepared& heap : heaps)
+    if (subject.has(heap.heap)) its.push_back(heap);
+  const auto policy = recorded_policy(analysis.trace(), its);
+  if (!subject.is_sampled || its.empty() || !policy) return std::nullopt;
+  const auto replayed = replay_devices(its, std::span(&*policy, 1), {.series_points = 0}, {});
+  if (!replayed) return std::nullopt;
+  Bytes peak;
+  for (const DeviceReplay& replay : *replayed) peak = std::max(peak, replay.peak_reserved);
+  return misses_peak(true, peak, subject.peak_held) ? std::optional(peak) : std::nullopt;
+}
+
+/// Replays of PyTorch's allocator that are known to differ from what the program did: of the settings that it ran with,
+/// the recording tells the truth; those of others are not judged. Returns whether those that it ran with were replayed.
+bool distrust(const Subject& subject, Bytes replayed, const std::optional<PolicySpec>& ran_with,
+              std::vector<PolicyMetrics>& policies) {
+  const auto is_of = [&](const PolicyMetrics& metrics) {
+    return metrics.device == subject.device && metrics.policy.starts_with("torch.");
+  };
+  const std::size_t own = std::erase_if(policies, [&](const PolicyMetrics& metrics) {
+    return is_of(metrics) && ran_with && metrics.policy == ran_with->text();
+  });
+  for (PolicyMetrics& metrics : policies)
+    if (is_of(metrics))
+      metrics.unjudged = metrics.policy + " on device " + std::to_string(subject.device) +
+                         ", not judged: the program reserved " + text_of(subject.peak_held) +
+                         ", and a replay of what it ran with " + text_of(replayed);
+  return own > 0;
+}
+
 /// No policy goes on from what was held at a late start.
 Result<std::vector<DeviceReplay>> replay_afresh(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                                                 const MeasureOptions& options, const Surroundings& around) {
@@ -311,19 +373,19 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
     measured.failures += subject.failures;
     const bool is_replayed =
         !specs.empty() && std::ranges::find(heaps, subject.device, &Prepared::device) != heaps.end();
-    if (!options.recorded && is_replayed) continue;
+    const std::optional<Bytes> missed = is_replayed ? missed_by_replay(analysis, heaps, subject) : std::nullopt;
+    const bool is_own_wrong =
+        missed &&
+        distrust(subject, *missed, recorded_policy(analysis.trace(), {heaps.begin(), heaps.end()}), measured.policies);
+    if (!options.recorded && !is_own_wrong && is_replayed) continue;
     // Live memory is not what such a pool reserved.
     if (std::ranges::any_of(heaps, [&](const Prepared& heap) {
           return heap.device == subject.device && !records_reserved(analysis, heap);
         }))
       continue;
     PolicyMetrics metrics = recorded(subject);
-    // As recorded, nothing says how its requests would have been served by a smaller device: only whether it has room.
-    if (options.device && options.device->kind == DeviceModel::Kind::capacity) {
-      const Bytes capacity = options.device->capacity;
-      const Bytes cached = measured.is_instant ? cached_at_instant(analysis, subject) : 0_B;
-      if (metrics.peak_reserved - std::min(metrics.peak_reserved, cached) > capacity) metrics.exceeded = capacity;
-    }
+    if (options.device && options.device->kind == DeviceModel::Kind::capacity)
+      judge_capacity(analysis, subject, options.device->capacity, measured.is_instant, metrics);
     measured.policies.push_back(std::move(metrics));
   }
   return measured;

@@ -32,6 +32,8 @@ struct PolicyMetrics {
   std::uint64_t failed_allocations = 0;
   std::optional<std::pair<Bytes, Bytes>> late_range;  // of peak_reserved, if heaps began late (beginning.h)
   std::optional<Bytes> exceeded;                      // a capacity that is less than the recording shows to be needed
+  std::string unjudged;  // why none of this is judged, though replayed: "with ..., not judged: ..."; else empty
+  std::string unjudged_capacity;  // why a capacity is not judged, likewise
 
   friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };

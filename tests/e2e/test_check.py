@@ -426,6 +426,44 @@ class RecordedDevice(ProgramTest):
         self.assertEqual(round(rank["headroom_bytes"] / 2**20, 2), -20.30)
 
 
+class SampledPool(ProgramTest):
+    """A profile of PyTorch's says what was reserved, but has no segments."""
+
+    def profile(self, device):
+        events = [{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1000 + 10 * i,
+                   "args": {"Device Type": 1, "Device Id": device, "Addr": (1 << 40) + (i << 30), "Bytes": 1 << 30,
+                            "Total Allocated": (i + 1) << 30, "Total Reserved": (i + 1) << 31}} for i in range(8)]
+        return self.file("run.json", json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}).encode())
+
+    def test_what_it_reserved_is_judged_not_a_replay_that_reserves_half(self):
+        for device in (0, 1):
+            profile = self.profile(device)
+            for arguments, passes in (("--max-reserved 15GiB", False), ("--max-reserved 16GiB", True),
+                                      ("--max-reserved 15GiB --heap torch.cuda", False),
+                                      ("--max-fragmentation 40%", False), ("--max-fragmentation 50%", True),
+                                      ("--capacity 7GiB", False), ("--capacity 16GiB", True)):
+                with self.subTest(arguments, device=device):
+                    check = self.document("check", profile, *arguments.split(), code=0 if passes else 1)
+                    self.assertEqual([(c["policy"], c["device"]) for c in check["checks"]], [("recorded", device)])
+
+    def test_what_nothing_tells_is_not_judged(self):
+        profile = self.profile(0)
+        # PyTorch gives back what is free before a request fails, and how much that is, is not recorded.
+        self.assert_refused(run("check", profile, "--capacity", "12GiB"),
+                            "capacity of device 0, not judged: 16.00 GiB were reserved")
+        self.assert_refused(run("check", profile, "--max-reserved", "20GiB", "--policy", "torch.native{expandable_segments=True}"),
+                            "the program reserved 16.00 GiB, and a replay of what it ran with 8.00 GiB")
+        other = self.document("check", profile, "--max-reserved", "20GiB", "--policy", "fit.best")
+        self.assertEqual([c["policy"] for c in other["checks"]], ["fit.best"])
+
+    def test_a_baseline_has_what_was_reserved(self):
+        baseline = self.directory / "baseline.json"
+        self.document("check", self.profile(0), "--max-reserved", "16GiB", "--write-baseline", baseline)
+        figures = json.loads(baseline.read_text())["policies"]
+        self.assertEqual([(f["policy"], f["peak_reserved_bytes"], f["fragmentation_at_peak"]) for f in figures],
+                         [("recorded", 16 << 30, 0.5)])
+
+
 class RefusedAndReset(ProgramTest):
     def test_what_22_requests_would_have_needed_is_not_known(self):
         refused = run("check", SAMPLES / "oom_default.reel", "--max-reserved", "3GiB", "--max-peak", "3GiB")
