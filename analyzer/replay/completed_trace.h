@@ -13,7 +13,8 @@
 namespace memreel {
 
 /// Completes a trace for all analyses and the viewer: links its levels (analyzer/analysis/history/levels.h), so that
-/// nothing is counted twice, and adds the calls that PyTorch's allocator does not record (torch_calls.h) and the
+/// nothing is counted twice; takes the frees of a program's own pools that free nothing, since they were requested
+/// before, from their allocations; and adds the calls that PyTorch's allocator does not record (torch_calls.h) and the
 /// initial heaps of a flight recorder's trace (restated_heaps()). Returns the number of changed events; 0: none.
 std::size_t complete_trace(Trace& trace);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/replay/completed_trace.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -32,6 +34,13 @@ class OwnPool {
       event.stack = at(line);
       build_.push(event);
     }
+  }
+  /// The device is not done with it yet.
+  void request_free(AllocationId id, std::uint32_t line) {
+    Event event = build_.trace().events[build_.trace().events.begin_of(id)];
+    event.kind = EventKind::free_requested;
+    event.stack = at(line);
+    build_.push(event);
   }
   void free_unknown(std::uint64_t address, std::uint32_t line) {
     build_.push({.kind = EventKind::free_requested, .origin = origin_, .stack = at(line), .address = {address}});
@@ -83,6 +92,21 @@ TEST(PoolErrors, AreFreesOfWhatIsNotThere) {
   EXPECT_EQ(pool.errors(), (Errors{"double free x2 9 7", "invalid free x1 11"}));
   pool.trace().losses.began_late = true;
   EXPECT_EQ(pool.errors(), (Errors{"double free x2 9 7"})) << "it may be older than the recording";
+}
+
+TEST(PoolErrors, AFreeThatIsRequestedAgainFreesNothing) {
+  OwnPool pool;
+  const AllocationId block = pool.alloc(0x100000, 512, 5);
+  const AllocationId other = pool.alloc(0x100200, 512, 5);
+  for (int i = 0; i < 3; ++i) pool.request_free(block, 7);
+  EXPECT_EQ(complete_trace(pool.trace()), 2U);
+  EXPECT_EQ(pool.errors(), (Errors{"double free x2 7 7"}));
+  const HeapHistory before = heap_histories(pool.trace()).at(0);
+  EXPECT_EQ(before.end_live, 512_B);
+  EXPECT_EQ(before.end_live_allocations, 1U);
+  pool.free(other, 9);
+  EXPECT_EQ(complete_trace(pool.trace()), 0U) << "only the first are left";
+  EXPECT_EQ(heap_histories(pool.trace()).at(0).end_live, 0_B);
 }
 
 TEST(PoolErrors, AreBlocksWhereOthersAre) {
