@@ -207,6 +207,28 @@ class Instants(ProgramTest):
             file = self.file("tensor.pickle", pickle.dumps(self.bare(device, [32 * MIB, 1024, 0])))
             self.assertNotIn("workspaces", run("report", file).stdout)  # many tensors have that size
 
+    def test_the_blocks_of_an_instant_are_as_large_as_it_says(self):
+        """They may be larger than requested wherever they lie, by what was too small to be split off."""
+        for device in (0, 2):
+            document = self.bare(device, [30 * MIB, 2 * MIB, 0, 0], [20 * MIB, 0], [0] * 20)
+            for segment in document["segments"]:
+                for block in segment["blocks"]:
+                    block["requested_size"] = max(0, block["requested_size"] - MIB // 2)
+            text = " ".join(run("report", self.file("unsplit.pickle", pickle.dumps(document)), "--fragmentation").stdout.split())
+            self.assertIn("52.00 MiB of 75.00 MiB reserved were allocated", text)
+            self.assertIn("1.50 MiB rounding and unsplit remainders 3.00 MiB unreleasable", text)
+
+    def test_an_instant_is_that_of_the_last_event(self):
+        """The device used a freed block when the recording began, and no longer when it ended."""
+        for device in (0, 2):
+            document = self.bare(device, [30 * MIB, 2 * MIB, 0], [0] * 20)
+            at = document["segments"][1]["address"]
+            event = {"action": "free_completed", "addr": at, "size": 8 * MIB, "stream": 0, "time_us": 1_700_000_000_000_000, "frames": []}
+            document["device_traces"][device].append(event)
+            text = " ".join(run("report", self.file("completed.pickle", pickle.dumps(document)), "--fragmentation").stdout.split())
+            self.assertIn("20.00 MiB free, in segments that could have been released", text)
+            self.assertNotIn("awaiting", text)
+
     def test_below_modules_of_a_library_the_own_line_holds(self):
         packages = "/env/lib/python3.11/site-packages/"
         module = packages + "torch/nn/modules/module.py"

@@ -100,7 +100,7 @@ bool has_known_rounding(const Document& document) {
 }
 
 std::optional<Rounding> find_rounding(const Document& document, const Progress& progress) {
-  BlockSizes sizes(*document.tables);
+  BlockSizes sizes(*document.tables, document.trace->initial_heaps);
   Rounding rounding;
   for (std::uint32_t at = 0; at < document.event_count(); ++at) {
     if (at % (1U << 16U) == 0) {

@@ -165,6 +165,20 @@ std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
   return last;
 }
 
+/// Whether a recording of one instant goes on with nothing but the end of what was awaiting free then: the instant is
+/// that of its last event.
+bool only_completes(const Trace& trace, HeapId heap, std::uint64_t before) {
+  if (!is_instant(trace) || before == 0) return false;
+  for (std::uint64_t i = before + 1; i < trace.events.count(); ++i) {
+    const Event event = trace.events[i];
+    const bool is_of_older = i == before + 1 && event.allocation == trace.events.allocation(before);
+    if (heap_of(trace, event) == heap && !is_of_older &&
+        (event.kind == EventKind::free_requested || is_segment(event.kind)))
+      return false;
+  }
+  return true;
+}
+
 std::vector<Plan> plans_for(const Trace& trace, std::span<const HeapHistory> histories) {
   std::vector<Plan> plans;
   for (const HeapHistory& history : histories) {
@@ -172,7 +186,8 @@ std::vector<Plan> plans_for(const Trace& trace, std::span<const HeapHistory> his
     Plan& plan = plans.emplace_back();
     plan.found.heap = history.heap;
     const std::uint64_t before = end_of_preexisting(trace, history.heap);
-    plan.peak = 1 + std::max(history.peak_reserved_event, before);
+    plan.peak = only_completes(trace, history.heap, before) ? trace.events.count()
+                                                            : 1 + std::max(history.peak_reserved_event, before);
     if (inherits_peak(trace, history))
       plan.start = 1 + std::max(history.peak_growth_event, before);
     else

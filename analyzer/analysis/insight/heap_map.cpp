@@ -92,8 +92,21 @@ class BlockSizes::TorchBlocks {
   void set(const TorchSettings& settings) { settings_ = settings; }
   const TorchSettings& settings() const { return settings_; }
   LargeSegments& segments() { return segments_; }
+  void set(const InitialHeap& initial) {
+    for (const InitialSegment& segment : initial.segments) {
+      Address at = segment.address;
+      for (const InitialBlock& block : segment.blocks) {
+        if (block.use != InitialUse::free) initial_.try_emplace(at, block.size);
+        at = at + block.size;
+      }
+    }
+  }
 
   Bytes block_size(Address address, Bytes requested) {
+    if (const auto known = initial_.find(address); known != initial_.end()) {
+      segments_.take(address);
+      return std::max(requested, initial_.extract(known).mapped());
+    }
     const Bytes rounded = settings_.round(requested);
     if (TorchSettings::is_small(rounded) || settings_.expandable) return rounded;
     const Bytes room = segments_.take(address);
@@ -105,10 +118,13 @@ class BlockSizes::TorchBlocks {
   bool is_torch_;
   TorchSettings settings_;
   LargeSegments segments_;
+  std::map<Address, Bytes> initial_;  // blocks that no event has stood for yet
 };
 
-BlockSizes::BlockSizes(const Tables& tables) : tables_(tables) {
+BlockSizes::BlockSizes(const Tables& tables, std::span<const InitialHeap> initial_heaps) : tables_(tables) {
   for (std::uint32_t h = 0; h < tables.heaps.size(); ++h) heaps_.emplace_back(is_torch_heap(tables, HeapId{h}));
+  for (const InitialHeap& initial : initial_heaps)
+    if (index(initial.heap) < heaps_.size()) heaps_[index(initial.heap)].set(initial);
 }
 
 BlockSizes::~BlockSizes() = default;
@@ -149,7 +165,7 @@ Bytes BlockSizes::large_run(HeapId heap) const { return heaps_[index(heap)].sett
 RecordedBlocks recorded_blocks(const Trace& trace) {
   RecordedBlocks result;
   result.sizes.resize(trace.events.allocation_count());
-  BlockSizes blocks(trace.tables);
+  BlockSizes blocks(trace.tables, trace.initial_heaps);
   constexpr std::uint8_t fields = event_field::all & ~(event_field::stack | event_field::time);
   trace.events.for_each<fields>([&](std::uint32_t, const Event& event) {
     if (is_free(event.kind) && event.size <= TorchSettings::max_small) return;  // most events; they change nothing

@@ -21,15 +21,16 @@ struct RecordedBlocks {
 
 /// Recordings have requests and addresses, not blocks. For PyTorch's allocator, the blocks follow from its rules
 /// (torch_settings.h) and from the positions of neighbours: a request of the large pools takes the front of a free
-/// block, and also its remainder if that is 1 MiB or less or the request is oversize. The rules of other allocators are
-/// not known here: their blocks are as large as requested.
+/// block, and also its remainder if that is 1 MiB or less or the request is oversize. What was there when the recording
+/// began is divided as Trace::initial_heaps says. The rules of other allocators are not known here: their blocks are as
+/// large as requested.
 RecordedBlocks recorded_blocks(const Trace& trace);
 
 /// The same event by event, for callers that do not hold the whole trace.
 class BlockSizes {
  public:
   /// `tables` must outlive it.
-  explicit BlockSizes(const Tables& tables);
+  explicit BlockSizes(const Tables& tables, std::span<const InitialHeap> initial_heaps = {});
   BlockSizes(const BlockSizes&) = delete;
   BlockSizes& operator=(const BlockSizes&) = delete;
   ~BlockSizes();

@@ -139,7 +139,7 @@ Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const TorchSet
   find_preexisting_segments(history, pool_streams, before);
   if (!before.segments.empty()) {
     allocations.get();
-    if (history.recorded > 0 && find_skipped_actions(history).empty()) divide(history, pool_streams, rules, before);
+    if (find_skipped_actions(history).empty()) divide(history, pool_streams, rules, before);
   }
   result.releases = find_releases(history, before, pool_streams, rules, tables);
   if (allocations.valid()) allocations.get();
