@@ -122,6 +122,66 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   return decides;
 }
 
+/// What the allocators of JAX and of TensorFlow get from the driver.
+constexpr std::string_view xla_pool = "XLA's pool";
+constexpr std::string_view tensorflow_pool = "TensorFlow's pool";
+
+/// The name by which users know a library: "NCCL" of "libnccl.so.2".
+std::string library_name(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> known{
+      {{"nccl", "NCCL"},
+       {"cublas", "cuBLAS"},
+       {"cudnn", "cuDNN"},
+       {"cufft", "cuFFT"},
+       {"cusparse", "cuSPARSE"},
+       {"cusolver", "cuSOLVER"},
+       {"nvshmem", "NVSHMEM"},
+       {"torch", "PyTorch"},
+       {"xla_", xla_pool},  // plugins
+       {"jax_common", xla_pool},
+       {"pjrt_", xla_pool},
+       {"tensorflow", tensorflow_pool},
+       {"_pywrap_tensorflow", tensorflow_pool},
+       {"_xla", xla_pool}}};
+  label = label.substr(0, label.find(", communicator"));
+  std::string_view stem = label;
+  if (stem.starts_with("lib")) stem.remove_prefix(3);
+  for (const auto& [prefix, name] : known)
+    if (stem.starts_with(prefix)) return std::string(name);
+  return std::string(label);
+}
+
+/// The owner of the pool that a profile calls GPU_0_bfc, for JAX as for TensorFlow.
+std::string_view bfc_owner(const Tables& tables) {
+  std::string_view owner = xla_pool;
+  for (const Module& module : tables.modules) {
+    const std::string_view path = tables[module.path];
+    const std::string name = library_name(base_name(path));
+    if (name == xla_pool) return xla_pool;
+    if (name == tensorflow_pool) owner = tensorflow_pool;
+  }
+  return owner;
+}
+
+std::string heap_name(const Tables& tables, HeapId heap) {
+  const std::string& name = tables[tables[heap].name];
+  if (name.ends_with("_bfc") && tables[heap].device >= 0) return std::string(bfc_owner(tables));
+  return is_torch_name(name) ? "PyTorch" : name;
+}
+
+/// Of one instant, what the frameworks' other heaps on the device hold, the largest first: it is not in the figures of
+/// the deciding one.
+std::vector<Holder> heaps_beside(const Trace& trace, const HeapHistory& heap, std::span<const HeapHistory> heaps) {
+  std::vector<Holder> beside;
+  if (!is_instant(trace)) return beside;
+  for (const HeapHistory& other : heaps)
+    if (other.heap != heap.heap && is_framework(trace.tables, other) && other.end_live > 0_B &&
+        trace.tables[other.heap].device == trace.tables[heap.heap].device)
+      beside.push_back({.label = heap_name(trace.tables, other.heap), .bytes = other.end_live, .mostly = {}});
+  std::ranges::stable_sort(beside, std::ranges::greater{}, &Holder::bytes);
+  return beside;
+}
+
 /// What the program's other devices hold when the request fails, or at the deciding peak.
 std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& decides,
                                    std::span<const HeapHistory> heaps) {
@@ -290,53 +350,6 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
     fragments.largest_at_failure = failure->largest_in_pool_stream;
   }
   return fragments;
-}
-
-/// What the allocators of JAX and of TensorFlow get from the driver.
-constexpr std::string_view xla_pool = "XLA's pool";
-constexpr std::string_view tensorflow_pool = "TensorFlow's pool";
-
-/// The name by which users know a library: "NCCL" of "libnccl.so.2".
-std::string library_name(std::string_view label) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> known{
-      {{"nccl", "NCCL"},
-       {"cublas", "cuBLAS"},
-       {"cudnn", "cuDNN"},
-       {"cufft", "cuFFT"},
-       {"cusparse", "cuSPARSE"},
-       {"cusolver", "cuSOLVER"},
-       {"nvshmem", "NVSHMEM"},
-       {"torch", "PyTorch"},
-       {"xla_", xla_pool},  // plugins
-       {"jax_common", xla_pool},
-       {"pjrt_", xla_pool},
-       {"tensorflow", tensorflow_pool},
-       {"_pywrap_tensorflow", tensorflow_pool},
-       {"_xla", xla_pool}}};
-  label = label.substr(0, label.find(", communicator"));
-  std::string_view stem = label;
-  if (stem.starts_with("lib")) stem.remove_prefix(3);
-  for (const auto& [prefix, name] : known)
-    if (stem.starts_with(prefix)) return std::string(name);
-  return std::string(label);
-}
-
-/// The owner of the pool that a profile calls GPU_0_bfc, for JAX as for TensorFlow.
-std::string_view bfc_owner(const Tables& tables) {
-  std::string_view owner = xla_pool;
-  for (const Module& module : tables.modules) {
-    const std::string_view path = tables[module.path];
-    const std::string name = library_name(base_name(path));
-    if (name == xla_pool) return xla_pool;
-    if (name == tensorflow_pool) owner = tensorflow_pool;
-  }
-  return owner;
-}
-
-std::string heap_name(const Tables& tables, HeapId heap) {
-  const std::string& name = tables[tables[heap].name];
-  if (name.ends_with("_bfc") && tables[heap].device >= 0) return std::string(bfc_owner(tables));
-  return is_torch_name(name) ? "PyTorch" : name;
 }
 
 /// By library, if one of them has a pool whose allocations the driver's calls don't show; otherwise without parts.
@@ -515,6 +528,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
   verdict.device = findings.device;
+  verdict.decides->beside = heaps_beside(trace, *heap, findings.heaps);
+  if (!verdict.decides->beside.empty()) verdict.decides->heap_name = heap_name(trace.tables, heap->heap);
   verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty() && trace.header.source != sums_source)
     verdict.holders = *findings.holders;

@@ -59,6 +59,8 @@ struct Verdict {
     std::uint64_t devices = 0;          // number of devices with such a heap
     bool are_gpus = true;               // false: of any kind, as in JAX's profiles, which are also written on TPUs
     Bytes peak_live, peak_reserved;     // reserved 0: no segments were recorded
+    std::string heap_name;              // of one instant, if the frameworks have other heaps on the device: `beside`
+    std::vector<Holder> beside;         // their live memory at that instant
     Bytes folded_peak;                  // live at least, before the events that a flight recorder keeps
     std::uint64_t peak_event = 0;       // of the reserved peak, else of the live one
     Nanoseconds peak_time{};            // since the first event of its recording

@@ -74,6 +74,13 @@ std::string steps_of(const Verdict::Decides& decides, bool says_live, std::size_
   return display_width(whole) <= width ? whole : step + " (live: " + live + ")";
 }
 
+/// " in jax.buffers, 6.05 MiB in jax.executables"
+std::string of_heaps(const Verdict::Decides& decides) {
+  std::string text = " in " + decides.heap_name;
+  for (const Holder& heap : decides.beside) text += ", " + text_of(heap.bytes) + " in " + heap.label;
+  return text;
+}
+
 VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device,
                          bool is_instant) {
   const std::string gpu = gpu_of(decides);
@@ -81,6 +88,7 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
                      : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
                                                          text_of(decides.peak_live) + " live"
                                                    : text_of(decides.peak_live) + " live" + gpu;
+  if (!decides.beside.empty()) text += of_heaps(decides);
   if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))
     text =
         "at least " + text_of(decides.folded_peak) + " live before the events that are kept, " + text + " among these";
@@ -191,9 +199,9 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others, bool are_gpus) {
     return {"others", text, false};
   }
   const auto [least, most] = std::ranges::minmax_element(others, {}, &Verdict::Other::live);
-  return {"others",
-          text + named(*least) + " to " + named(*most) + ", " + text_of(std::uint64_t{others.size()}) + " in all",
-          false};
+  const std::string number = text_of(std::uint64_t{others.size()});
+  if (least->live == most->live) return {"others", text + text_of(most->live) + " on each of the " + number, false};
+  return {"others", text + named(*least) + " to " + named(*most) + ", " + number + " in all", false};
 }
 
 /// A smaller share of the peak is not worth a line.

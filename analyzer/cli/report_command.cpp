@@ -249,6 +249,7 @@ std::string part_words(const Report& report, const HeapReport& heap) {
   const DeviceMemory* const device = device_of(report, of.device);
   if (of.device < 0 || device == nullptr || device->has_driver) return {};
   const std::string& name = tables[of.name];
+  if (name.starts_with("jax.")) return name + "'s part of the device: what else is on it is not recorded";  // any kind
   return (is_torch_name(name) ? "PyTorch" : name) +
          "'s part of the device: other libraries and CUDA itself are not recorded";
 }

@@ -283,6 +283,19 @@ class Instants(ProgramTest):
         self.assert_refused(run("info", self.file("cpu.prof", pprof([(1, 1, "x", "", [])], ("samples", "cpu")))), "pprof")
         self.assert_refused(run("info", self.file("cut.prof", profile[:60])), "cut.prof")
 
+    def test_the_first_line_of_jax_tells_arrays_from_compiled_code(self):
+        for device in (0, 3):
+            for buffers, executables, first, other in ((3 * MIB, MIB, "buffers", "executables"), (MIB, 3 * MIB, "executables", "buffers")):
+                # JAX notes no device with executables: device 0.
+                profile = pprof([(2, buffers, "buffer", "tpu:0", ["dot", "main"]), (1, executables, "executable", "", ["compile"]),
+                                 *((1, 5 * MIB // 8, "buffer", f"tpu:{other}", ["main"]) for other in range(device + 1, device + 5))])
+                text = run("report", self.file("memory.prof", profile), environment={"COLUMNS": "120"}).stdout
+                self.assertRegex(text, rf"^instant +3.00 MiB live on device 0 of 5 in jax.{first}, 1.00 MiB in jax.{other}\n")
+                self.assertRegex(text, r"\nothers +live then: 640.00 KiB on each of the 4\n")
+                self.assertNotIn("CUDA", text)
+            profile = pprof([(1, MIB, "buffer", f"gpu:{device}", ["main"])])
+            self.assertRegex(run("report", self.file("memory.prof", profile)).stdout, r"^instant +1.00 MiB live\n")
+
     def test_a_dump_of_a_bfc_allocator_in_a_log(self):
         prefix = "2024-01-01 10:00:00.000001: I tensorflow/tsl/framework/bfc_allocator.cc:1095] "
         log = ("starting\n2024-01-01 10:00:00: W x/bfc_allocator.cc:497] Allocator (GPU_1_bfc) ran out of memory trying to allocate 1.50MiB "
