@@ -339,11 +339,13 @@ void print_recommendation(const Trace& trace, const TuneResult& result) {
   }
   const std::string conf = conf_of(best->policy);
   const bool on_windows = ran_on_windows(trace.tables);
+  // An older release would stop at a setting that it does not have.
+  const std::string release = needs_release(best->policy, result.precedes_rules);
+  if (!release.empty() && !best->every_release) std::cout << "with PyTorch " << release << " or newer only:\n\n";
   std::cout << bold(on_windows ? "set PYTORCH_CUDA_ALLOC_CONF=" + conf : export_line(conf)) << "\n\n";
   std::string text = verdict(result) + " Driver calls: " + calls_and_cost_of(result.baseline) + " before, " +
                      calls_and_cost_of(*best) + " with it.";
-  if (const std::string release = needs_release(best->policy, result.precedes_rules); !release.empty())
-    text += " Requires PyTorch " + release + " or newer.";
+  if (!release.empty() && best->every_release) text += " Requires PyTorch " + release + " or newer.";
   if (on_windows && conf.find("expandable_segments:True") != std::string::npos)
     text += " PyTorch ignored expandable_segments on Windows until July 2026: it warns where it still does.";
   std::cout << wrapped(text, 0);

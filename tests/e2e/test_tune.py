@@ -6,7 +6,7 @@ import unittest
 
 import histories
 from program import SAMPLES, ProgramTest, run
-from snapshot import snapshot
+from snapshot import BASE, Recorder, snapshot
 from test_documents import FAILURE, LOSSES
 
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -156,6 +156,34 @@ class Text(ProgramTest):
         self.assertRegex(text, r"empty_cache@step: (not )?worth calling")
         for line in text.splitlines():
             self.assertEqual(line, line.rstrip())
+
+    def test_what_only_a_newer_release_has_is_said_before_it_is_copied(self):
+        recorder, mib = Recorder(), 1 << 20
+        recorder.add("segment_alloc", BASE, 20 * mib)
+        for i in range(5):
+            recorder.add("alloc", BASE + 3 * i * mib, 3 * mib)
+        path = self.file("old.pickle", pickle.dumps(snapshot() | {"segments": [], "device_traces": [recorder.entries],
+                                                                  "external_annotations": []}))
+        self.assertIn("\nwith PyTorch 2.11 or newer only:\n\nexport PYTORCH_CUDA_ALLOC_CONF=large_segment_size_mb:16\n",
+                      self.answer("tune", path).stdout)
+        # The program's own settings show that it has such a release.
+        text = self.answer("tune", SAMPLES / "mempools_s93428_segment.pickle.xz").stdout
+        self.assertIn("\nexport PYTORCH_CUDA_ALLOC_CONF='large_segment_size_mb:32,", text)
+        for text in (text, self.answer("tune", SAMPLE).stdout):
+            self.assertNotIn("or newer only", text)
+
+    def test_calls_that_the_program_makes_are_judged_as_such(self):
+        recorder, mib = Recorder(), 1 << 20
+        for at, size in ((0, 600), (1024, 500), (2048, 1000)):
+            recorder.add("segment_alloc", BASE + at * mib, size * mib)
+            recorder.add("alloc", BASE + at * mib, size * mib)
+            if at == 0:  # the next request could have been served from it
+                recorder.free(BASE, size * mib)
+                recorder.add("segment_free", BASE, size * mib)
+        path = self.file("emptied.pickle", pickle.dumps(snapshot() | {"segments": [], "device_traces": [recorder.entries],
+                                                                      "external_annotations": []}))
+        text = " ".join(self.answer("tune", path, "--what-if", "no-empty_cache").stdout.split())
+        self.assertIn("no-empty_cache: the program's calls are worth it: they lower the peak by", text)
 
     def test_top_limits_the_table(self):
         lines = {top: len(self.answer("tune", SAMPLE, "--top", str(top)).stdout.splitlines()) for top in (1, 5)}
