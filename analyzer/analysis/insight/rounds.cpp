@@ -124,23 +124,32 @@ Rounds rounds_of_calls(const Trace& trace, const Course& course) {
 }
 
 /// What PyTorch's profiler says of each allocation shows passes without any stack: a forward pass makes activations,
-/// and the backward pass gradients. None if gradients are kept and the later passes only add to them.
+/// and a backward pass temporaries. A pass that makes gradients begins a round; the next ones may add to them. None if
+/// gradients are kept, and all later passes only add to them.
 Rounds rounds_of_profiled_passes(const Trace& trace) {
   if (trace.header.source != profiled_source) return {};
-  std::vector<std::uint32_t> begins, forward;  // of rounds; activations
-  bool has_gradients = true;                   // in the round, or there is none yet
+  std::vector<std::uint32_t> passes, forward;  // events: the first of each, activations
+  std::vector<std::size_t> first;              // of each round, among the passes
+  bool is_backward = true;                     // or there is no pass yet
   for (const std::uint32_t event : own_allocations(trace)) {
     const Evidence evidence = evidence_of_profiler(trace.tables[trace.tables[trace.events.origin(event)].metadata]);
-    if (evidence == Evidence::profiled_gradient && !begins.empty()) has_gradients = true;
+    const bool is_gradient = evidence == Evidence::profiled_gradient;
+    if (!passes.empty() && (is_gradient || evidence == Evidence::profiled_autograd)) is_backward = true;
+    if (is_gradient && !passes.empty() && (first.empty() || first.back() + 1 < passes.size()))
+      first.push_back(first.empty() ? 0 : passes.size() - 1);
     if (evidence != Evidence::profiled_activation) continue;
-    if (std::exchange(has_gradients, false)) begins.push_back(event);
+    if (std::exchange(is_backward, false)) passes.push_back(event);
     forward.push_back(event);
   }
-  if (begins.size() < 2 && !(has_gradients && !begins.empty())) return {};
-  Rounds rounds{.source = RoundSource::backward, .ends = {begins.begin() + 1, begins.end()}};
-  rounds.last_is_open = has_gradients;
-  rounds.unfinished = !has_gradients;
-  return has_gradients || go_on(rounds.ends, forward) ? rounds : Rounds{};
+  if (first.empty()) return {};
+  std::size_t each = 1;  // passes of a round
+  for (std::size_t i = 1; i < first.size(); ++i) each = std::max(each, first[i] - first[i - 1]);
+  const bool is_complete = is_backward && first.back() + each == passes.size();
+  if (first.back() + each < passes.size()) first.push_back(first.back() + each);
+  if (first.size() < 2 && !is_complete) return {};
+  Rounds rounds{.source = RoundSource::backward, .last_is_open = is_complete, .unfinished = !is_complete};
+  for (std::size_t i = 1; i < first.size(); ++i) rounds.ends.push_back(passes[first[i]]);
+  return is_complete || go_on(rounds.ends, forward) ? rounds : Rounds{};
 }
 
 ModelCalls calls_after(const Trace& trace, const Course& course, std::uint32_t last_end) {

@@ -323,6 +323,55 @@ TEST_F(RoundsOfAProgram, AreNamedByTheCallThatRecursMost) {
   EXPECT_EQ(rounds().name, "train.py:20");
 }
 
+/// A timeline of PyTorch's profiler, which tells the category of each allocation and has no stacks.
+class RoundsOfATimeline : public ::testing::Test {
+ protected:
+  RoundsOfATimeline() { build_.trace().header.source = profiled_source; }
+  void alloc(std::string_view category) {
+    const OriginId origin = build_.origin(HeapId{1});
+    build_.trace().tables.origins[index(origin)].metadata = build_.string(category);
+    build_.alloc(origin, {next_ += 512}, 512_B, StackId::none);
+  }
+  void forward() {
+    for (int i = 0; i < 4; ++i) alloc("activation");
+  }
+  void backward(bool makes_gradients) {
+    for (int i = 0; i < 4; ++i) {
+      alloc("autograd_detail");
+      if (makes_gradients) alloc("gradient");
+    }
+  }
+  Rounds rounds() { return Analysis(build_.trace()).rounds(HeapId{1}); }
+
+  TraceBuilder build_;
+  std::uint64_t next_ = 4096;
+};
+
+TEST_F(RoundsOfATimeline, PassesThatAddToGradientsAreOfTheStepThatMadeThem) {
+  std::vector<std::uint32_t> ends;
+  for (int pass = 0; pass < 9; ++pass) {
+    if (pass > 0 && pass % 4 == 0) ends.push_back(static_cast<std::uint32_t>(build_.trace().events.count()));
+    forward();
+    backward(pass % 4 == 0);
+    if (pass % 4 == 3) alloc("optimizer_state");
+  }
+  EXPECT_EQ(rounds().ends, ends);
+  EXPECT_EQ(rounds().count(), 2U);
+  EXPECT_TRUE(rounds().unfinished) << "it has one pass of four";
+}
+
+TEST_F(RoundsOfATimeline, PassesThatMakeGradientsAreSteps) {
+  for (int pass = 0; pass < 9; ++pass) {
+    forward();
+    backward(true);
+    alloc("optimizer_state");
+  }
+  EXPECT_EQ(text_of(rounds()), "9 steps, each a backward pass");
+  forward();
+  EXPECT_EQ(rounds().count(), 9U);
+  EXPECT_TRUE(rounds().unfinished);
+}
+
 /// A server such as Triton enters Python from native code, as autograd's engine does.
 TEST(RoundsOfAServer, AreCallsWhereNothingShowsABackwardPass) {
   TraceBuilder build;
