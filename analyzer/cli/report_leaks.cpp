@@ -230,12 +230,14 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
     std::cout << bold("leaks") << " are " << leaks_not_judged << '\n';
     return;
   }
+  if (!has_history(trace)) {
+    std::cout << bold("leaks") << " are not judged: the recording is of one instant\n";
+    return;
+  }
   const bool accused = !leaks.findings.empty() && accuses(leaks.findings.front().verdict);
   const bool judged = std::ranges::any_of(leaks.heaps, [](const HeapRounds& heap) { return heap.rounds.suffice(); });
   if (accused || judged)
     std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
-  else if (!has_history(trace))
-    std::cout << bold("leaks") << " are not judged: the recording is of one instant\n";
   else
     std::cout << bold("leaks") << " are not judged: that takes at least " << fewest_rounds << " steps\n";
   for (const HeapRounds& heap : leaks.heaps) {

@@ -199,6 +199,7 @@ class Instants(ProgramTest):
             self.assertIn("\n      (no stack)\n", text)
             text = run("report", "--fragmentation", file).stdout
             self.assertNotRegex(text, r"\bevent\b|\bafter\b|over time|\bold\b|by replay|before (the )?recording|peak")
+            self.assertEqual(run("report", "--leaks", file).stdout, "leaks are not judged: allocations or frees are not in the recording\n")
             for command in ("replay", "tune", "plan"):
                 self.assert_refuses(run(command, file), "live at an instant", "record a history")
             file = self.file("workspace.pickle", pickle.dumps(self.bare(device, [workspace, 1024, 0])))
@@ -228,6 +229,8 @@ class Instants(ProgramTest):
             text = " ".join(run("report", self.file("completed.pickle", pickle.dumps(document)), "--fragmentation").stdout.split())
             self.assertIn("20.00 MiB free, in segments that could have been released", text)
             self.assertNotIn("awaiting", text)
+            leaks = run("report", self.directory / "completed.pickle", "--leaks").stdout
+            self.assertEqual(leaks, "leaks are not judged: the recording is of one instant\n")
 
     def test_below_modules_of_a_library_the_own_line_holds(self):
         packages = "/env/lib/python3.11/site-packages/"
