@@ -263,6 +263,25 @@ class Verdict(ProgramTest):
         document = {"segments": [], "device_traces": [entries], "external_annotations": []}
         self.assertRegex(verdict(self.file("calls.json", json.dumps(document).encode())), r"(?m)^held by +temporaries 100 % \(most at toy.py:77\)")
 
+    def test_a_workspace_of_cublas_is_known_without_modules(self):
+        """Compiled code shows none. Of the sizes that cuBLAS requests, only the odd one is no usual tensor's."""
+        mib = 1 << 20
+        for device, size, is_known in ((0, 8320 << 10, True), (3, 8320 << 10, True), (0, 32 * mib, False)):
+            recorder, far = snapshot.Recorder(), snapshot.BASE + (1 << 30)
+            recorder.add("segment_alloc", far, 20 * mib)
+            for _ in range(9):
+                recorder.add("alloc", far, 2 * mib)
+                recorder.free(far, 2 * mib)
+            segments = [snapshot.snapshot()["segments"][0] | {
+                "device": device, "address": at, "total_size": 40 * mib, "allocated_size": used, "active_size": used,
+                "requested_size": used, "segment_type": "large", "blocks": [
+                    *([snapshot.block(at, used, used, "active_allocated")] if used else []),
+                    snapshot.block(at + used, total - used, 0, "inactive")]} | {"total_size": total}
+                for at, total, used in ((snapshot.BASE, 40 * mib, size), (far, 20 * mib, 0))]
+            path = self.file("workspace.pickle", pickle.dumps(snapshot.snapshot() | {
+                "segments": segments, "device_traces": [[]] * device + [recorder.entries], "external_annotations": []}))
+            self.assertEqual("workspaces 80 %" in verdict(path), is_known, verdict(path))
+
     def test_a_library_s_line_does_not_stand_for_the_program_s(self):
         """One line of the program holds nearly everything, and so does one of PyTorch: the former can be changed."""
         packages, mib = "/lib/python3/site-packages/torch/nn/", 1 << 20

@@ -153,8 +153,11 @@ class OlderBlocks {
       : trace_(trace), has_history_(has_history(trace)), seen_(seen), evidence_(evidence) {
     for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
       const Observation& of = seen_.allocations[id];
-      if (of.older && (of.torch || is_torch_at_instant(of)) && evidence_[id] == Evidence::none)
-        (is_held(of) ? held_ : freed_).push_back(AllocationId{id});
+      if (!of.older || evidence_[id] != Evidence::none) continue;
+      if (is_held(of) && (of.torch || is_of_torch(of)))
+        held_.push_back(AllocationId{id});
+      else if (of.torch)
+        freed_.push_back(AllocationId{id});
     }
   }
 
@@ -174,10 +177,10 @@ class OlderBlocks {
     return {trace_.tables[trace_.events.origin(of.begin)].heap, of.size.count};
   }
 
-  /// One instant may have no stacks at all.
-  bool is_torch_at_instant(const Observation& of) const {
+  /// One instant may have no stacks at all, and compiled code shows no module.
+  bool is_of_torch(const Observation& of) const {
     const Heap& heap = trace_.tables[trace_.tables[trace_.events.origin(of.begin)].heap];
-    return !has_history_ && heap.level == Level::framework && is_torch_name(trace_.tables[heap.name]);
+    return heap.level == Level::framework && is_torch_name(trace_.tables[heap.name]);
   }
 
   /// Until the program ends what the recording shows: freed later only because the program ends.
@@ -189,8 +192,9 @@ class OlderBlocks {
       if (evidence(id) == Evidence::none) ++counts[kind_of(observation(id))];
     for (const AllocationId id : held_) {
       const Observation& of = observation(id);
-      // One for each stream that used cuBLAS. Without a history nothing else speaks against a tensor of a round size.
-      const bool has_size = has_history_ ? is_workspace_size(of.size) : of.size == odd_workspace;
+      // One for each stream that used cuBLAS. Without a history or stacks nothing else speaks against a tensor of a
+      // round size.
+      const bool has_size = has_history_ && of.torch ? is_workspace_size(of.size) : of.size == odd_workspace;
       if (evidence(id) == Evidence::none && !of.is_freed() && has_size && counts[kind_of(of)] <= 2)
         evidence(id) = Evidence::workspace_size;
     }
