@@ -324,11 +324,10 @@ void print_late_start(const TuneResult& result) {
   for (const Outcome& outcome : result.allocators) add(name_of(outcome), outcome);
   if (ranges.empty()) return;
   std::cout << wrapped(
-                   "replay from a late start: how much cached memory they would have held when it began, and where, "
-                   "is not known: " +
-                       ranges,
-                   2)
-            << '\n';
+      "replay from a late start: how much cached memory they would have held when it began, and where, "
+      "is not known: " +
+          ranges,
+      2);
 }
 
 void print_recommendation(const Trace& trace, const TuneResult& result) {
@@ -377,6 +376,8 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
     return text + counted(base.failures(), "failure") + " without it, " + text_of(other.failures()) + " with it.";
   }
   const bool removed = kind == WhatIf::Kind::no_empty_cache;
+  const std::string worth = removed ? "the program's calls are worth it: " : "worth calling: ";
+  const std::string not_worth = removed ? "the program's calls are not worth it: " : "not worth calling: ";
   const Outcome& with = removed ? base : other;
   const Outcome& without = removed ? other : base;
   if (alternative.calls == 0)
@@ -387,16 +388,16 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   const double more_seconds = with.driver_seconds() - without.driver_seconds();
   const double saved = saved_share(without.peak_reserved(), with.peak_reserved());
   if (with.failures() < without.failures())
-    text += "worth calling: " + counted(without.failures(), "request") +
-            (without.failures() == 1 ? " fails" : " fail") + " without it, " + text_of(with.failures()) + " with it";
+    text += worth + counted(without.failures(), "request") + (without.failures() == 1 ? " fails" : " fail") +
+            " without it, " + text_of(with.failures()) + " with it";
   else if (result.limited)
-    text += "not worth calling: it saves no request";
+    text += not_worth + (removed ? "they save no request" : "it saves no request");
   else if (saved >= peak_margin)
-    text += "worth calling: it lowers the peak by " + text_of_share(saved);
+    text += worth + (removed ? "they lower the peak by " : "it lowers the peak by ") + text_of_share(saved);
   else if (saved <= -peak_margin)
-    text += "not worth calling: it raises the peak by " + text_of_share(-saved);
+    text += not_worth + (removed ? "they raise the peak by " : "it raises the peak by ") + text_of_share(-saved);
   else
-    text += "not worth calling: it does not lower the peak";
+    text += not_worth + (removed ? "they do not lower the peak" : "it does not lower the peak");
   const auto calls = static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls))));
   return text + "; each call costs " + counted(calls, "driver call") + ", " +
          text_of_seconds(std::max(0.0, per_call(more_seconds))) + ", plus the wait for the device.";

@@ -175,6 +175,10 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
     return Error{.what = "looks like a pickle of protocol 0 or 1, which is not supported",
                  .where = bytes.where(),
                  .remedy = "dump again with pickle.dump(snapshot, file, protocol=4)"};
+  if (text_of(beginning).starts_with("PK\3\4"))
+    return Error{.what = "is a zip archive, such as torch.save() writes, and no recording",
+                 .where = bytes.where(),
+                 .remedy = "memreel reads what torch.cuda.memory._dump_snapshot writes"};
   return Error{.what = "unrecognized format",
                .where = bytes.where(),
                .remedy = "available, also compressed with xz, gzip or zstd: memreel's own .reel, " + known_formats()};

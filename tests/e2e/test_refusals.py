@@ -62,6 +62,11 @@ class UnreadableInput(ProgramTest):
     def test_empty_file(self):
         self.refuse_everywhere(self.file("empty.pickle", b""))
 
+    def test_what_torch_save_writes(self):
+        process = run("report", self.file("model.pt", b"PK\3\4" + bytes(26) + b"model/data.pkl" + bytes(100)))
+        self.assert_refused(process, "model.pt: is a zip archive, such as torch.save() writes", "_dump_snapshot")
+        self.assertNotIn("available", process.stderr)
+
     def test_of_no_known_format(self):
         self.refuse_everywhere(self.file("notes.txt", b"dear diary\n" * 100))
 
