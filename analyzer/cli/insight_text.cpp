@@ -91,8 +91,8 @@ std::string step_plan_text(const Report& report) {
   const StepPlan& plan = *report.step_plan();
   return "A static plan of step " + text_of(plan.step) + ", in which most is live, needs " + text_of(plan.peak) + ", " +
          text_of_share(plan.saves()) + " less than " +
-         (plan.least_by.empty() ? "with the recorded settings" : plan.least_by) +
-         ", the least that an allocator needs (" + text_of(plan.least_reserved) + "): see memreel plan.";
+         (plan.least_by.empty() ? "with the recorded settings" : plan.least_by) + ", the least of what was tried (" +
+         text_of(plan.least_reserved) + "): see memreel plan.";
 }
 
 std::string late_range_text(const Report& report) {
