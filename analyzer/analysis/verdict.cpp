@@ -252,8 +252,7 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;
   for (const LeakFinding& finding : report.findings)
     if (accuses(finding.verdict) && trace.tables[finding.heap].device >= 0) leaks.on_host = false;
-  if (!report.causes.empty() && report.causes.front().frame != FrameId::none)
-    leaks.site = place_label(frame_text(trace.tables, report.causes.front().frame));
+  if (!report.causes.empty()) leaks.site = place_of(trace.tables, report.causes.front());
   return leaks;
 }
 

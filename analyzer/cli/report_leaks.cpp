@@ -126,7 +126,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
                 << (cause.count == 1 ? " allocation, " : " allocations, ") << text_of_rate(cause.growth_bytes_per_step)
                 << " more each " << unit_of(cause.unit) << ", at\n  "
                 << clipped_middle(cause.frame == FrameId::none ? "a place without a recorded stack"
-                                                               : place_label(frame_text(trace.tables, cause.frame)),
+                                                               : place_of(trace.tables, cause),
                                   terminal_width() - 2)
                 << "\n\n";
     }

@@ -212,12 +212,16 @@ struct LeakCause {
   /// The innermost function of user code that they share, if the largest of them goes through it; none if they share
   /// none.
   FrameId frame = FrameId::none;
+  bool several_lines = false;  // more than a tenth of the bytes is from other lines of that function
   Bytes bytes;
   std::uint64_t count = 0;
   std::uint32_t stacks = 0;
   double growth_bytes_per_step = 0;
   GrowsWith unit = GrowsWith::steps;  // as its findings
 };
+
+/// "step (train.py:41)", without the line if there are several; empty if it has no frame.
+std::string place_of(const Tables& tables, const LeakCause& cause);
 
 struct HeapRounds {
   HeapId heap = HeapId::none;

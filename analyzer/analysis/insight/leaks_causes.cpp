@@ -8,6 +8,7 @@
 
 #include "analyzer/analysis/insight/leaks.h"
 #include "analyzer/describe/own_frame.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
@@ -91,11 +92,12 @@ void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::ve
 
 struct Group {
   std::size_t leader;
+  std::vector<std::size_t> findings;
   std::vector<FrameId> shared;  // frames of the leader, outermost first
   LeakCause cause;
 };
 
-void add(const Tables& tables, const LeakFinding& finding, Group& group) {
+void add_to(Group& group, const Tables& tables, const LeakFinding& finding) {
   // A backward pass runs on threads without stacks of the program; that says nothing about what the others share.
   const std::vector<FrameId> path = path_of(tables, finding.stack);
   if (group.shared.empty())
@@ -109,7 +111,27 @@ void add(const Tables& tables, const LeakFinding& finding, Group& group) {
   ++group.cause.stacks;
 }
 
+/// What comes from other lines of the function that the cause is named after than its largest stack does.
+Bytes at_other_lines(const Tables& tables, const Group& group, const std::vector<LeakFinding>& findings) {
+  const auto own = std::ranges::find(group.shared, group.cause.frame);
+  if (own == group.shared.end()) return {};
+  const auto depth = static_cast<std::size_t>(own - group.shared.begin());
+  Bytes bytes;
+  for (const std::size_t f : group.findings) {
+    const std::vector<FrameId> path = path_of(tables, findings[f].stack);
+    if (depth < path.size() && tables[path[depth]].line != tables[*own].line) bytes += findings[f].bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
+
+std::string place_of(const Tables& tables, const LeakCause& cause) {
+  if (cause.frame == FrameId::none) return {};
+  FrameText frame = frame_text(tables, cause.frame);
+  if (cause.several_lines) frame.line = 0;
+  return place_label(frame);
+}
 
 std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
                                       const std::vector<Pattern>& births) {
@@ -130,10 +152,11 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
         candidates, [&](std::size_t group) { return is_same_pattern(births[groups[group].leader], births[f]); });
     const std::size_t group = same != candidates.end() ? *same : groups.size();
     if (group == groups.size()) {
-      groups.push_back({.leader = f, .shared = {}, .cause = {}});
+      groups.push_back({.leader = f, .findings = {}, .shared = {}, .cause = {}});
       index.add(findings[f], births[f], group);
     }
-    add(tables, findings[f], groups[group]);
+    groups[group].findings.push_back(f);
+    add_to(groups[group], tables, findings[f]);
     findings[f].cause = static_cast<std::uint32_t>(group);
   }
 
@@ -146,6 +169,7 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
     Group& group = groups[order[i]];
     place[order[i]] = i;
     group.cause.frame = own_frame(tables, std::vector(group.shared.rbegin(), group.shared.rend()));
+    group.cause.several_lines = at_other_lines(tables, group, findings) > Bytes{group.cause.bytes.count / 10};
     causes.push_back(group.cause);
   }
   for (const std::size_t f : accused) findings[f].cause = place[findings[f].cause];
