@@ -2,6 +2,7 @@
 """What shells complete after `memreel`."""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -40,6 +41,26 @@ class Bash(unittest.TestCase):
 
     def test_options(self):
         self.assertIn("--leaks", self.completed("report", "x.reel", "--le"))
+
+    def test_parts_of_fleet(self):
+        self.assertIn("map", self.completed("fleet", "ma"))
+        self.assertNotIn("map", self.completed("fleet", "x.reel", "ma"))
+        self.assertIn("--shard", self.completed("fleet", "map", "--sh"))
+
+    @unittest.skipUnless((Path(MEMREEL).parent / "memreel-record").exists(), "needs memreel record")
+    def test_the_program_behind_every_option_of_record(self):
+        text = subprocess.run([MEMREEL, "record", "--help"], env=os.environ | {"COLUMNS": "400"}, stdout=subprocess.PIPE,
+                              text=True, timeout=100, check=True).stdout
+        options = re.findall(r"(?m)^  (?:-\w,)?(--[a-z-]+)( [A-Z]+)?", text)
+        self.assertGreater(len(options), 20)
+        for option, value in options:
+            with self.subTest(option):
+                wants = value or option in ("--backend", "--when-full", "--mode")
+                words = (option, "256MiB") if wants else (option,)
+                self.assertIn("python3", self.completed("record", *words, "pyth"))
+                self.assertIn("--when-full", self.completed("record", *words, "--wh"))
+                if value:
+                    self.assertNotIn("python3", self.completed("record", option, "pyth"))
 
 
 def completed_by(*command):

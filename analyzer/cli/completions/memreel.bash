@@ -1,6 +1,8 @@
 # `memreel record [OPTIONS] PROGRAM ARGUMENTS`: words from the program's name on are completed as for that program.
 _memreel_record() {
-  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti|--json|--openmetrics)$'
+  local word=$1 before=$2 i help takes_value
+  help=$(COLUMNS=400 memreel record --help | grep -oE '^ +-[^ ]+( (TEXT|N))?')
+  takes_value="^(-o|--backend|--when-full|--mode$(sed -nE 's/^.*(--[a-z-]+) (TEXT|N)$/|\1/p' <<<"$help" | tr -d '\n'))$"
   for ((i = 2; i < COMP_CWORD; ++i)); do
     [[ ${COMP_WORDS[i]} =~ $takes_value ]] && ((++i)) && continue
     [[ ${COMP_WORDS[i]} == -- ]] && ((++i))
@@ -14,11 +16,13 @@ _memreel_record() {
   case $before in
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cupti interpose' -- "$word") ;;
     --when-full) mapfile -t COMPREPLY < <(compgen -W 'drop block' -- "$word") ;;
-    --depth | --ring-events | --sample-ms | --mode) COMPREPLY=() ;;
+    --dump-signal) mapfile -t COMPREPLY < <(compgen -W 'USR1 USR2 none' -- "$word") ;;
     -o | --output | --libcupti | --json | --openmetrics) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     *)
-      if [[ $word == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(memreel record --help | grep -oE -- '^ +[^ ]+' | grep -oE -- '--[a-z-]+')" -- "$word")
+      if [[ $before =~ $takes_value ]]; then
+        COMPREPLY=()
+      elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(grep -oE -- '--[a-z-]+' <<<"$help")" -- "$word")
       else
         mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
       fi
@@ -63,8 +67,12 @@ _memreel() {
       return
       ;;
   esac
+  local part=()  # of `memreel fleet`
+  [[ $command == fleet && $COMP_CWORD -gt 2 && ${COMP_WORDS[2]} =~ ^(map|settings|merge)$ ]] && part=("${COMP_WORDS[2]}")
   if [[ $word == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(memreel "$command" --help | grep -oE -- '--[a-z-]+' | sort -u)" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "$(memreel "$command" "${part[@]}" --help | grep -oE -- '--[a-z-]+' | sort -u)" -- "$word")
+  elif [[ $command == fleet && $COMP_CWORD == 2 ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -W "$(memreel fleet --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\{1,\}\) .*/\1/p')" -- "$word")
   else
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
