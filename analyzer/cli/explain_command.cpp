@@ -240,7 +240,7 @@ void add_explain_command(CLI::App& app, Exit& exit) {
   command->add_flag("--texts", arguments->texts, "Print the texts that are known and what they mean, as Markdown");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.explain/1) instead of text");
   command->footer(
-      "Exit code 1 if a failure was found, 0 if there is none.\n\n"
+      "Exit code 1 if a failure was found, or a warning of one; 0 if there is none; 2 if the log can't be read.\n\n"
       "Examples:\n"
       "  memreel explain train.log\n"
       "  python train.py 2>&1 | memreel explain\n"
