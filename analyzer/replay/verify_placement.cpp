@@ -289,6 +289,10 @@ Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, 
     return Error{.what = policy->spec.name + " counts bytes without placing them: there are no addresses to compare",
                  .where = "--policy",
                  .remedy = "name a policy that places blocks"};
+  if (verified.segment_events == 0 && verified.peak_reserved > 0_B)
+    return Error{.what = "nothing to verify: it does not say what the allocator got from its parent",
+                 .where = trace.header.source_name,
+                 .remedy = "log that, too: in a pool.jsonl, the lines \"up\""};
   const auto& parameters = policy->spec.parameters;
   if (searches_order)
     verified.rules = "visits streams in the order " + parameters.at("stream_order") +
