@@ -266,6 +266,11 @@ void print_late_start(HeapId heap, const std::vector<PolicySpec>& specs, const s
   std::cout << '\n' << wrapped(text, 2);
 }
 
+/// Why a request fails on a device without a limit: for its size, or by a limit of the policy.
+std::string why_without_limit(const ReplayFailure& failure) {
+  return failure.requested > 1024_GiB ? ", more than any device has" : ", refused by the policy itself";
+}
+
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
                       const std::vector<PolicyResults>& groups, bool with_min_capacity,
                       const std::optional<UnitCosts>& costs, const TorchRules& rules, std::span<const Prepared> heaps,
@@ -317,8 +322,8 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
       std::cout << '\n'
                 << wrapped(label_of(specs[s]) + " first fails at event " + text_of(f.event) + ": " +
                                text_of(f.requested) + " requested" +
-                               (device.kind == DeviceModel::Kind::unlimited ? ", more than any device has" : "") +
-                               " with " + text_of(f.reserved) + " reserved, " + text_of(f.free) +
+                               (device.kind == DeviceModel::Kind::unlimited ? why_without_limit(f) : "") + " with " +
+                               text_of(f.reserved) + " reserved, " + text_of(f.free) +
                                " of it free, largest free block " + text_of(f.largest_free),
                            2);
     }

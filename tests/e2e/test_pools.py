@@ -228,6 +228,15 @@ with open("mine.jsonl", "w") as file:
         # Reserved from its first moment on: judged when most of it is in use, not before anything is.
         self.answer("check", log, "--max-fragmentation", "1%", "--allow-incomplete")
 
+    def test_a_limit_of_the_policy_is_not_the_device_s(self):
+        log = self.directory / "limited.jsonl"
+        rows = [{"op": "alloc", "id": i, "size": 5 << 20, "ptr": (1 << 30) + (i << 24)} for i in range(40)]
+        log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for policy in ("cupy.pool{limit=100MiB}", "tf.bfc{limit=100MiB}"):
+            said = " ".join(self.answer("replay", log, "--policy", policy).stdout.split())
+            self.assertIn("5.00 MiB requested, refused by the policy itself", said)
+            self.assertNotIn("any device", said)
+
     def test_refusals(self):
         log = POOLS / "rmm.pool-s1.jsonl.xz"
         for policy, mention in (("nothing", "unknown policy"), ("bound.live", "without placing them"), ("fit.best,fit.first", "one policy"),
