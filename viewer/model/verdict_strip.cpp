@@ -112,10 +112,12 @@ class Builder {
     for (const Holder& holder : holders.parts) {
       const double share = share_of(holder.bytes, holders.total);
       if (strip.holders.size() == VerdictStrip::most_holders || (!strip.holders.empty() && share < 0.01)) break;
-      const std::string brief = holder.label + " " + text_of(holder.bytes) + ", " + text_of_share(share);
+      const std::string brief = holder.label + " " + text_of(holder.bytes) + ", " + text_of_share(share) +
+                                (holder.by_size ? " (by their sizes)" : "");
+      const bool has_place = !holder.mostly.empty() && !holder.mostly.starts_with(preexisting_frame);
       VerdictItem item{.name = "holder " + std::to_string(strip.holders.size() + 1),
                        .topic = {},
-                       .text = brief + (holder.mostly.empty() ? "" : ", most at " + holder.mostly),
+                       .text = brief + (has_place ? ", most at " + holder.mostly : ""),
                        .brief = brief,
                        .to = {}};
       if (holders.by == "category") item.category = category_called(holder.label);

@@ -49,7 +49,7 @@ std::vector<VerdictItem> shortened(std::vector<VerdictItem> holders, int room) {
   int needed = 0;
   for (const VerdictItem& holder : holders) needed += width_of(holder.text) + 4;
   if (needed <= room) return holders;
-  for (VerdictItem& holder : holders) holder.text.resize(std::min(holder.text.find(", most at"), holder.text.size()));
+  for (VerdictItem& holder : holders) holder.text = holder.brief;
   return holders;
 }
 

@@ -36,7 +36,7 @@ TEST(Strip, NamesTheLargestHoldersWithTheirCategoryAndTheirMoment) {
   findings.verdict.decides = Verdict::Decides{.peak_live = 4_GiB, .peak_reserved = 5_GiB};
   findings.verdict.holders = Holders{.by = "category",
                                      .parts = {{"activations", 3_GiB, "forward (model.py:7)"},
-                                               {"parameters", 512_MiB, {}},
+                                               {"parameters", 512_MiB, std::string(preexisting_frame), true},
                                                {"gradients", 256_MiB, {}},
                                                {"inputs", 256_MiB, {}}},
                                      .total = 4_GiB};
@@ -45,6 +45,9 @@ TEST(Strip, NamesTheLargestHoldersWithTheirCategoryAndTheirMoment) {
   EXPECT_EQ(strip.holders[0].text, "activations 3.00 GiB, 75.0 %, most at forward (model.py:7)");
   EXPECT_EQ(strip.holders[0].to.category, Category::activation);
   EXPECT_EQ(strip.holders[1].to.category, Category::parameter);
+  EXPECT_EQ(strip.holders[1].text, "parameters 512.00 MiB, 12.5 % (by their sizes)")
+      << "as a report says, and no place";
+  EXPECT_EQ(strip.holders[1].brief, strip.holders[1].text);
   EXPECT_EQ(strip.held, 4_GiB);
   EXPECT_EQ(strip.headline.text, "5.00 GiB reserved, 4.00 GiB live");
 }
