@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/describe/shortcomings.h"
 
+#include <algorithm>
+
 #include "analyzer/analysis/history/lifetimes.h"
 #include "formats/model/quantity.h"
 
@@ -46,18 +48,21 @@ std::string late_start(const Losses& losses, std::uint64_t known_stacks) {
 
 }  // namespace
 
+Older older_of(const Trace& trace) {
+  if (trace.losses.preexisting_allocations == 0) return {};
+  const auto with_stacks = std::ranges::count_if(trace.events.begins(), [&](std::uint32_t event) {
+    const StackId stack = trace.events.stack(event);
+    return is_preexisting(trace.tables, stack) && trace.tables[stack].caller != StackId::none;
+  });
+  return {.with_stacks = static_cast<std::uint64_t>(with_stacks), .are_all = is_instant(trace)};
+}
+
 std::vector<std::string> shortcomings(const Trace& trace) {
-  std::uint64_t known_stacks = 0;
-  if (trace.losses.preexisting_allocations > 0)
-    for (const std::uint32_t event : trace.events.begins()) {
-      const StackId stack = trace.events.stack(event);
-      if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller != StackId::none) ++known_stacks;
-    }
-  return shortcomings(trace.losses, trace.read, trace.file_size, known_stacks);
+  return shortcomings(trace.losses, trace.read, trace.file_size, older_of(trace));
 }
 
 std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size,
-                                      std::uint64_t known_stacks) {
+                                      const Older& older) {
   std::vector<std::string> lines;
   const auto say = [&](std::uint64_t count, const std::string& one, const std::string& many) {
     if (count != 0) lines.push_back(text_of(count) + " " + (count == 1 ? one : many));
@@ -71,8 +76,8 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
         "the recorder's ring overflowed: the oldest events are missing (record without max_entries, or with a larger "
         "one)");
   }
-  const bool instants = is_no_history(losses.skipped);
-  if (losses.skipped == all_of_a_history())
+  const bool instants = is_no_history(losses.skipped) || older.are_all;
+  if (losses.skipped == all_of_a_history() || older.are_all)
     lines.emplace_back(
         "one instant, not a history: what is live and where it lies, not how it got there (record a history, from "
         "before the model is built)");
@@ -86,7 +91,7 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
     lines.emplace_back("allocations and frees were not recorded: what was live is not known");
   else
     say_skipped(losses.skipped, lines);
-  if (losses.began_late && !instants) lines.push_back(late_start(losses, known_stacks));
+  if (losses.began_late && !instants) lines.push_back(late_start(losses, older.with_stacks));
   if (losses.folded_events != 0)
     lines.push_back("a flight recorder's: " + text_of(losses.folded_events) +
                     " older events are summed up per stack; only what was live after them is listed");

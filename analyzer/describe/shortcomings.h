@@ -6,11 +6,19 @@
 
 namespace memreel {
 
+/// What is known of the allocations from before the recording.
+struct Older {
+  std::uint64_t with_stacks = 0;
+  bool are_all = false;  // is_instant(): nothing was allocated later
+};
+
+/// Looks at every allocation.
+Older older_of(const Trace& trace);
+
 /// One sentence for each shortcoming, and what to do about it; none if the trace is complete. `file_size`: of the whole
-/// file, which should have a footer; 0 if there is no file, or it has not been read entirely yet. `known_stacks`:
-/// number of allocations from before the recording whose stacks are known.
+/// file, which should have a footer; 0 if there is no file, or it has not been read entirely yet.
 std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size,
-                                      std::uint64_t known_stacks = 0);
+                                      const Older& older);
 
 /// For a synthetic trace, a sentence that says so; otherwise empty.
 std::string provenance(const Header& header);

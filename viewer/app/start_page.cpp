@@ -63,7 +63,7 @@ Welcome welcome_to(const Source* source, const Document& document) {
                 std::to_string(static_cast<int>(status.progress * 100)) + " %",
             {},
             true};
-  const std::vector<std::string> lacking = shortcomings(document);
+  const std::vector<std::string> lacking = document.shortcomings();
   if (lacking.empty())
     return {file + " is a trace without events.",
             status.followed ? "It has no footer, so it may still be growing: new events will appear here." : ""};

@@ -28,7 +28,7 @@ Unknown lost_events(const Document& document) {
   const Losses& losses = document.trace->losses;
   const std::uint64_t lost =
       losses.ring_full + losses.hook_refused + losses.unknown_actions + document.trace->read.missing_events;
-  Unknown unknown{.name = "lost", .value = text_of(lost), .matters = lost != 0, .because = shortcomings(document)};
+  Unknown unknown{.name = "lost", .value = text_of(lost), .matters = lost != 0, .because = document.shortcomings()};
   if (unknown.because.empty()) unknown.because.emplace_back("Nothing is known to be missing from this trace.");
   return unknown;
 }

@@ -49,6 +49,10 @@ std::uint32_t first_row(std::uint32_t count, const Predicate& not_before) {
 
 }  // namespace
 
+std::vector<std::string> Document::shortcomings() const {
+  return memreel::shortcomings(trace->losses, trace->read, complete ? trace->file_size : Bytes{}, older);
+}
+
 std::optional<std::uint32_t> Document::allocation_of(std::uint32_t event) const {
   const EventKind what = kind(event);
   if (what == EventKind::alloc) return index(trace->events.allocation(event));

@@ -11,6 +11,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "analyzer/describe/shortcomings.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 
@@ -306,6 +307,7 @@ class Document {
   std::uint32_t begun_anew = 0;       // how often the file was overwritten with another trace: all ids change then
   std::shared_ptr<WholeTrace> whole;  // its trace, for jobs; null until it is complete
   std::uint32_t shown = 0;            // events of the trace, the first ones
+  Older older;                        // until the whole trace is known, none is said to lack its stack
   std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;
@@ -314,6 +316,8 @@ class Document {
   std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.requested.size()); }
   std::uint32_t segment_count() const { return static_cast<std::uint32_t>(columns.segment.size()); }
   bool empty() const { return event_count() == 0; }
+  /// What the trace is known to lack, in sentences; empty if it is complete.
+  std::vector<std::string> shortcomings() const;
 
   /// Only for existing events and allocations.
   Nanoseconds time(std::uint32_t event) const { return trace->events.time(event); }

@@ -217,6 +217,8 @@ std::shared_ptr<Document> DocumentBuilder::publish(std::shared_ptr<const Trace> 
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
   document->complete = complete;
+  document->older =
+      complete ? older_of(*document->trace) : Older{.with_stacks = document->trace->losses.preexisting_allocations};
   document->shown = at_;
   document->keyframes = keyframes_;
   document->columns = {.leaf_latest = leaf_latest_.view(),

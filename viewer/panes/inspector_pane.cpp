@@ -4,7 +4,6 @@
 #include <fstream>
 #include <limits>
 
-#include "analyzer/describe/shortcomings.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -41,11 +40,6 @@ std::optional<Address> place_of(const Document& document, const HeapAt& heap, st
 std::string seconds(Nanoseconds time) { return time_text(time, std::max(time / 1000, Nanoseconds{1})); }
 
 }  // namespace
-
-std::vector<std::string> shortcomings(const Document& document) {
-  return memreel::shortcomings(document.trace->losses, document.trace->read,
-                               document.complete ? document.trace->file_size : Bytes{});
-}
 
 void InspectorPane::draw(Scene& scene) {
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
@@ -152,7 +146,7 @@ void InspectorPane::draw_trace(Scene& scene) {
     ImGui::TextWrapped("Categories are not known: %s", scene.classification->problem.c_str());
   }
   ImGui::Spacing();
-  const std::vector<std::string> lacking = shortcomings(document);
+  const std::vector<std::string> lacking = document.shortcomings();
   ImGui::TextDisabled("%s", lacking.empty() ? "Nothing is known to be missing." : "What this trace lacks:");
   for (const std::string& line : lacking) ImGui::TextWrapped("%s", line.c_str());
   ImGui::Spacing();

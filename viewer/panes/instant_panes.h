@@ -240,9 +240,6 @@ class InspectorPane {
   bool unfolded_ = false;  // whether frames that only pass a call on are shown
 };
 
-/// What the trace is known to lack, in sentences; empty if it is complete.
-std::vector<std::string> shortcomings(const Document& document);
-
 // The summary of the trace: the main finding, who holds the peak, what leaks, the setting that helps. Each is a click
 // away from its moment.
 

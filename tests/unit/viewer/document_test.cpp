@@ -8,11 +8,13 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/describe/shortcomings.h"
 #include "formats/import/import.h"
 #include "formats/model/live_set.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/histories.h"
 #include "tests/unit/formats/random_history.h"
+#include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
@@ -231,6 +233,32 @@ TEST(Document, StateOfALongHistoryIsThatOfAReplayAtAThousandInstants) {
   ASSERT_TRUE(file);
   const Opened opened = open(*file);
   expect_states(opened.last(), opened.trace, 1000);
+}
+
+TEST(Document, CountsTheStacksOfOlderAllocationsAsAReportDoes) {
+  memreel::testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const std::string older = std::string(preexisting_frame) + "@:0";
+  build.alloc(origin, Address{4096}, 1_KiB, build.stack({older}));
+  build.alloc(origin, Address{8192}, 1_KiB, build.stack({"load@train.py:3", older}));
+  build.alloc(origin, Address{16384}, 1_KiB, build.stack({"step@train.py:7"}));
+  build.trace().losses.preexisting_allocations = 2;
+  build.trace().losses.began_late = true;
+  const auto trace = std::make_shared<const Trace>(build.trace());
+  DocumentBuilder builder;
+  builder.add(*trace, trace->events.count());
+  const std::vector<std::string> whole = builder.publish(trace, true)->shortcomings();
+  EXPECT_EQ(whole, shortcomings(*trace));
+  ASSERT_EQ(whole.size(), 1U);
+  EXPECT_NE(whole[0].find("2 allocations are older"), std::string::npos) << whole[0];
+  EXPECT_NE(whole[0].find("the stacks of 1 are not known"), std::string::npos) << whole[0];
+  build.trace().events = Events();
+  build.alloc(origin, Address{4096}, 1_KiB, build.stack({older}));
+  build.alloc(origin, Address{8192}, 1_KiB, build.stack({older}));
+  EXPECT_EQ(shortcomings(build.trace()).at(0).substr(0, 28), "one instant, not a history: ")
+      << "if there is nothing else";
+  const std::vector<std::string> so_far = builder.publish(trace, false)->shortcomings();
+  EXPECT_EQ(so_far.at(0).find("not known"), std::string::npos) << "before all are read: " << so_far[0];
 }
 
 }  // namespace
