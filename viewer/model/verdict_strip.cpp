@@ -41,7 +41,7 @@ class Builder {
     VerdictStrip strip{.decides = decision_of(verdict_)};
     // Of fragmentation there may be no line, for want of room.
     if (std::ranges::none_of(lines, [&](const VerdictLine& line) { return is_headline(line, strip.decides); }))
-      strip.decides = Decision::peak;
+      strip.decides = verdict_.is_instant ? Decision::instant : Decision::peak;
     for (const VerdictLine& line : lines) {
       // The holders say that in full, unless it is about the device as a whole.
       if (line.topic == "held by" && !verdict_.device) continue;
@@ -70,6 +70,7 @@ class Builder {
       case Decision::fragmentation:
         return line.topic == "fragmented";
       case Decision::peak:
+      case Decision::instant:
         break;
     }
     return line.topic == "peak" || line.topic == "instant";
@@ -108,6 +109,7 @@ class Builder {
     if (!verdict_.holders || !verdict_.decides) return;
     const Holders& holders = *verdict_.holders;
     strip.held = holders.total;
+    strip.held_text = text_of(holders.total) + (verdict_.is_instant ? " live:" : " live at the peak:");
     const HeapSeries* const series = document_.series(verdict_.decides->heap);
     for (const Holder& holder : holders.parts) {
       const double share = share_of(holder.bytes, holders.total);
@@ -173,7 +175,7 @@ class Builder {
 }  // namespace
 
 std::string_view name_of(Decision decision) {
-  constexpr std::array<std::string_view, 4> names{"out of memory", "leak", "fragmentation", "peak"};
+  constexpr std::array<std::string_view, 5> names{"out of memory", "leak", "fragmentation", "peak", "instant"};
   return names.at(static_cast<std::size_t>(decision));
 }
 
@@ -183,7 +185,7 @@ Decision decision_of(const Verdict& verdict) {
   const auto& setting = verdict.setting;
   const bool is_fragmented = verdict.fragmentation && setting && !setting->text.empty() &&
                              share_of(setting->saved, setting->peak + setting->saved) >= decisive_share;
-  return is_fragmented ? Decision::fragmentation : Decision::peak;
+  return is_fragmented ? Decision::fragmentation : verdict.is_instant ? Decision::instant : Decision::peak;
 }
 
 VerdictStrip verdict_strip(const Document& document, const Findings& findings) {

@@ -10,9 +10,9 @@
 namespace memreel::viewer {
 
 /// What the user should look at first.
-enum class Decision : std::uint8_t { out_of_memory, leak, fragmentation, peak };
+enum class Decision : std::uint8_t { out_of_memory, leak, fragmentation, peak, instant };
 
-/// "out of memory", "leak", "fragmentation", "peak".
+/// "out of memory", "leak", "fragmentation", "peak", "instant": of a recording without a history.
 std::string_view name_of(Decision decision);
 
 /// Fragmentation is the main finding if a setting saves at least this much of the reserved peak.
@@ -52,6 +52,7 @@ struct VerdictStrip {
   Decision decides = Decision::peak;
   VerdictItem headline;
   Bytes held;                        // at the live peak, in total
+  std::string held_text;             // "5.37 GiB live at the peak:"
   std::vector<VerdictItem> holders;  // the largest of them
   std::vector<VerdictItem> others;   // other findings worth a line; never the headline's
   std::optional<SettingOffer> offer;

@@ -114,13 +114,12 @@ void VerdictPane::draw_headline(Scene& scene, Flow& flow, VerdictAction& action)
 
 void VerdictPane::draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAction& action) {
   const float gap = scene.px(20);
-  const std::string total = text_of(strip_.held) + " live at the peak:";
-  const ImVec2 size = ImGui::CalcTextSize(total.c_str());
+  const ImVec2 size = ImGui::CalcTextSize(strip_.held_text.c_str());
   float taken = size.x;
   for (const VerdictItem& item : strip_.holders) taken += size_of(scene, item, item.text, flow.width()).x + gap;
   const bool brief = beside && taken > flow.width();
   const Area area = flow.next(size);
-  text(*ImGui::GetWindowDrawList(), {area.left, area.top}, scene.theme.faint, total);
+  text(*ImGui::GetWindowDrawList(), {area.left, area.top}, scene.theme.faint, strip_.held_text);
   for (const VerdictItem& item : strip_.holders) {
     if (!beside) flow.new_line();
     const std::string& what = brief ? item.brief : item.text;

@@ -142,7 +142,7 @@ void Browser::draw_verdict(Screen& screen, const Area& area) {
   draw_item(screen, x, area.top, area.right(), strip->headline, false);
 
   if (!strip->holders.empty()) {
-    x = screen.text(area.left, area.top + 1, text_of(strip->held) + " live at the peak:", {.ink = look_.faint()}) + 1;
+    x = screen.text(area.left, area.top + 1, strip->held_text, {.ink = look_.faint()}) + 1;
     for (const VerdictItem& holder : shortened(strip->holders, area.right() - x)) {
       if (area.right() - x < 12) break;
       x = draw_item(screen, x, area.top + 1, area.right(), holder, false) + 2;
@@ -179,7 +179,9 @@ void Browser::draw_instant(Screen& screen, int y) {
       time_text(since, std::max(selection.view.length() / 1000, Nanoseconds{1})) + "  " + event_text(cursor);
   std::string figures = text_of(Bytes{value_of(metrics, Metric::live)}) + " live";
   if (series->has_segments) figures += ", " + text_of(Bytes{value_of(metrics, Metric::reserved)}) + " reserved";
-  if (cursor == series->peak_live_event) figures += "  (live peak)";
+  const auto& strip = session_->verdict();
+  const bool is_instant = strip && strip->decides == Decision::instant;
+  if (cursor == series->peak_live_event && !is_instant) figures += "  (live peak)";
   int x = screen.text(0, y, "at ", {.ink = look_.faint()});
   x = screen.text(x, y, text) + 2;
   screen.text(x, y, figures, {.bold = true});

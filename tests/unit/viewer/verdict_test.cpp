@@ -30,6 +30,21 @@ TEST(Decisions, FailuresComeBeforeLeaksAndLeaksBeforeFragmentation) {
   EXPECT_EQ(decision_of(verdict), Decision::out_of_memory);
 }
 
+TEST(Strip, OneInstantHasNoPeak) {
+  Findings findings;
+  findings.verdict.is_instant = true;
+  findings.verdict.decides = Verdict::Decides{.peak_live = 4_GiB, .peak_reserved = 5_GiB};
+  findings.verdict.holders = Holders{.by = "category", .parts = {{"activations", 4_GiB, {}}}, .total = 4_GiB};
+  const VerdictStrip instant = verdict_strip(Document(), findings);
+  EXPECT_EQ(name_of(instant.decides), "instant");
+  EXPECT_EQ(instant.headline.text, "5.00 GiB reserved, 4.00 GiB live");
+  EXPECT_EQ(instant.held_text, "4.00 GiB live:");
+  findings.verdict.is_instant = false;
+  const VerdictStrip peak = verdict_strip(Document(), findings);
+  EXPECT_EQ(name_of(peak.decides), "peak");
+  EXPECT_EQ(peak.held_text, "4.00 GiB live at the peak:");
+}
+
 TEST(Strip, NamesTheLargestHoldersWithTheirCategoryAndTheirMoment) {
   const Document document;
   Findings findings;
