@@ -132,9 +132,10 @@ List heap_list(const Session& session, const Look& look, int width) {
   list.columns = {{"segment", 10}, {"held", 10}, {"largest free", 12}, {"blocks", 7}, {"", 0, false}};
   list.empty = heap.blocks.empty() ? "Nothing is held at the cursor." : "No segments were recorded.";
   if (heap.reserved > 0_B) {
-    const Bytes held = heap.live + heap.pending;
+    const Bytes held = heap.live + heap.pending + heap.rounding.value_or(0_B);
     list.caption = text_of(heap.reserved) + " reserved in " + counted(heap.segments.size(), "segment") + ", " +
-                   text_of(held < heap.reserved ? heap.reserved - held : 0_B) + " of them free";
+                   text_of(held < heap.reserved ? heap.reserved - held : 0_B) + " of them free" +
+                   (heap.rounding ? ", " + text_of(*heap.rounding) + " rounding" : " or rounding");
     if (heap.pending > 0_B) list.caption += ", " + text_of(heap.pending) + " awaiting free";
     if (heap.largest_gap)
       list.caption += ", largest free " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
