@@ -187,11 +187,14 @@ List leaks_list(const Session& session, const Look& look) {
     list.rows.push_back(std::move(row));
   }
   list.is_alarm = accused > 0_B;
-  list.caption = accused > 0_B ? text_of(accused) + " leaked or suspected" : "No leak was found";
-  for (const HeapRounds& heap : findings.leaks.heaps)
-    if (heap.heap == session.selection.heap)
-      list.caption +=
-          heap.rounds.suffice() ? ", judged over " + text_of(heap.rounds) : "   leaks are " + text_of(heap.rounds);
+  if (accused > 0_B) list.caption = text_of(accused) + " leaked or suspected";
+  for (const HeapRounds& heap : findings.leaks.heaps) {
+    if (heap.heap != session.selection.heap) continue;
+    if (heap.rounds.suffice())
+      list.caption += (accused > 0_B ? "" : "No leak was found") + (", judged over " + text_of(heap.rounds));
+    else
+      list.caption += (accused > 0_B ? "   leaks are " : "Leaks are ") + text_of(heap.rounds);
+  }
   list.empty = "Nothing was live when the trace ended.";
   static_cast<void>(look);
   return list;

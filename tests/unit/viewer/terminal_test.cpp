@@ -303,6 +303,30 @@ TEST_F(TerminalBrowser, AnEventIsNumberedAsInTheCommandLine) {
   EXPECT_THAT(browser().draw(100, 30).plain_text(), HasSubstr("before the first event  0 B live"));
 }
 
+TEST_F(TerminalBrowser, WhatIsRoundedIsNotFree) {
+  open("oom_default.reel");
+  const std::string heap = press(U'4');
+  const Session& session = browser().session();
+  ASSERT_TRUE(session.heap()->rounding);
+  EXPECT_GT(*session.heap()->rounding, 0_B);
+  const Bytes free =
+      session.heap()->reserved - session.heap()->live - session.heap()->pending - *session.heap()->rounding;
+  EXPECT_THAT(heap, HasSubstr(text_of(free) + " of them free, " + text_of(*session.heap()->rounding) + " rounding"));
+  open("jax_crowded.xplane.pb.gz");
+  EXPECT_THAT(press(U'4'), HasSubstr(" of them free or rounding")) << "its rules are not known";
+}
+
+TEST_F(TerminalBrowser, LeaksThatAreNotJudgedAreNotDenied) {
+  open("oom_default.reel");
+  const std::string unjudged = press(U'5');
+  EXPECT_THAT(unjudged, HasSubstr("Leaks are not judged"));
+  EXPECT_THAT(unjudged, Not(HasSubstr("No leak was found")));
+  open("gpt_default.reel");
+  EXPECT_THAT(press(U'5'), HasSubstr("No leak was found, judged over"));
+  open("leak.reel");
+  EXPECT_THAT(press(U'5'), HasSubstr("leaked or suspected, judged over"));
+}
+
 TEST_F(TerminalBrowser, ZoomEndsAtTenNanoseconds) {
   open("gpt_default.reel");
   std::string shown;
