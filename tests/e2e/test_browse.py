@@ -565,6 +565,12 @@ class Refusals(BrowseTest):
     def test_without_a_terminal(self):
         self.assert_refused(run("browse", GPT), "terminal", "memreel report")
 
+    def test_a_missing_file_without_a_terminal(self):
+        """A terminal would not help."""
+        missing = self.directory / "missing.reel"
+        for words in ([missing], [GPT, missing], [missing, GPT], [GPT, "--compare", missing]):
+            self.assert_refused(run("browse", *words), missing, "No such file")
+
     def test_files_that_are_no_traces(self):
         for name, content in (("missing", None), ("text.reel", b"no trace"), ("empty.pickle", b"")):
             path = self.directory / name

@@ -179,6 +179,11 @@ int run(Arguments arguments) {
   }
   const auto memory_limit = parse_memory_limit(arguments.max_memory);
   if (!memory_limit) return fail(memory_limit.error());
+  std::vector<std::filesystem::path> inputs = arguments.traces;
+  inputs.push_back(arguments.compare);
+  for (const std::filesystem::path& input : inputs)
+    if (!arguments.is_table && !input.empty() && !std::filesystem::exists(input, problem))
+      return fail({.what = "can't be opened: No such file or directory", .where = input.string()});
   if (!has_terminal())
     return fail(
         {.what = "browsing needs a terminal",
