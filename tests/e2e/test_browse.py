@@ -11,9 +11,12 @@ import time
 import unittest
 
 import fleet_job
+import test_late
 import test_leaks
 import test_record_holders
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
+from scaled_program import training
+from snapshot import snapshot
 from terminal import MISSING, PATIENCE, Terminal
 
 GOLDEN = REPOSITORY / "tests/data/browse"
@@ -160,6 +163,51 @@ class FromTraceToLine(BrowseTest):
         changed = self.tab(terminal.key("p"))
         self.assertIn("A, the kept instant", changed[0])
         self.assertRegex(changed[2], r"^ +\+[\d.]+ \w+")
+
+
+class Notes(BrowseTest):
+    """What a trace lacks is said on the first screen, in the words of the report."""
+
+    def check_notes(self, trace, *words):
+        shown = self.open(trace, size=(200, 60)).settled()
+        said = [line.split(f"{trace.name}: ", 1)[1] for line in run("report", trace).stderr.splitlines() if line.startswith("memreel: note: ")]
+        self.assertEqual([line[:150] for line in re.findall(r"(?m)^note (.*)$", shown)], [line[:150] for line in said[:2]])
+        for word in words:
+            self.assertIn(word, shown)
+        return shown
+
+    def test_a_late_start(self):
+        late = test_late.without_first(test_late.load(test_late.EXACT[0]), 0.5)
+        self.check_notes(self.file("late.pickle", pickle.dumps(late)), "note the recording began late: ")
+        self.assertNotIn("note ", self.open(GPT).settled(), "which is complete")
+        small = self.open(self.directory / "late.pickle")
+        self.assertIn("note the recording began late: ", small.settled())
+        self.assertNotIn("note ", small.key("v"), "it is hidden with the verdict")
+
+    def test_one_instant_is_no_history(self):
+        """Of a snapshot whose history holds nothing but what is already allocated."""
+        document = snapshot(1024)
+        document["device_traces"] = [trace[-1:] for trace in document["device_traces"]]
+        trace = self.file("instant.pickle", pickle.dumps(document))
+        self.assertIn("recorded one instant", run("info", trace).stdout)
+        shown = self.check_notes(trace, "note one instant, not a history: ", " Instant ")
+        self.assertNotIn("peak", "\n".join(shown.split("\n")[:5]))
+        self.assertNotIn("live peak", shown)
+        self.assertNotIn("began late", run("report", trace).stderr)
+
+    def test_damage(self):
+        whole = bytearray(GPT.read_bytes())
+        middle = len(whole) // 2
+        whole[middle:middle + 400] = bytes(255 - byte for byte in whole[middle:middle + 400])
+        self.check_notes(self.file("damaged.reel", bytes(whole)), "note damaged: 1 packet")
+
+    def test_what_is_synthetic(self):
+        recordings = []
+        for batch in (2, 4):
+            recordings.append(f"batch={batch}:" + str(self.file(f"b{batch}.pickle", training(batch=batch).pickle())))
+        large = self.directory / "large.reel"
+        self.answer("predict", *recordings, "--to", "batch=8", "-o", large)
+        self.assertIn("note synthetic: predicted from recordings", self.open(large).settled())
 
 
 class Jobs(BrowseTest):

@@ -73,6 +73,8 @@ class Browser {
 
   void draw_title(Screen& screen, int y);
   void draw_verdict(Screen& screen, const Area& area);
+  /// What the trace lacks, in as many lines as it takes and `area` has. Returns their number.
+  int draw_notes(Screen& screen, const Area& area);
   void draw_timeline(Screen& screen, const Area& area);
   void draw_instant(Screen& screen, int y);
   void draw_tabs(Screen& screen, int y);

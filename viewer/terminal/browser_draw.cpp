@@ -53,6 +53,24 @@ std::vector<VerdictItem> shortened(std::vector<VerdictItem> holders, int room) {
   return holders;
 }
 
+/// What a reader must know of all figures: that the trace is predicted, and what it lacks.
+std::vector<std::string> notes_of(const Session& session) {
+  const Document& document = session.document();
+  const Trace& trace = *document.trace;
+  std::vector<std::string> notes;
+  if (std::string synthetic = provenance(trace.header); !synthetic.empty()) notes.push_back(std::move(synthetic));
+  std::vector<std::string> lacking;
+  if (session.grows()) {
+    ReadReport read = trace.read;
+    read.truncated_bytes = 0;  // still being written
+    lacking = shortcomings(trace.losses, read, 0_B, document.older);
+  } else {
+    lacking = document.shortcomings();
+  }
+  notes.insert(notes.end(), lacking.begin(), lacking.end());
+  return notes;
+}
+
 }  // namespace
 
 Screen Browser::draw(int width, int height) {
@@ -67,6 +85,7 @@ Screen Browser::draw(int width, int height) {
   if (shows_verdict_) {
     draw_verdict(screen, {0, y, width, 3});
     y += 3;
+    y += draw_notes(screen, {0, y, width, height >= 28 ? 2 : height >= 16 ? 1 : 0});
   }
   const int plot_rows = std::clamp((height - y - 4) / 2 - timeline_rows_below, 3, 24);
   const Area timeline{0, y, width, plot_rows + timeline_rows_below};
@@ -156,6 +175,18 @@ void Browser::draw_verdict(Screen& screen, const Area& area) {
     x = draw_item(screen, x, y, area.right(), item, true) + 3;
   }
   if (strip->no_offer && area.right() - x >= 12) draw_item(screen, x, y, area.right(), *strip->no_offer, true);
+}
+
+int Browser::draw_notes(Screen& screen, const Area& area) {
+  const std::vector<std::string> notes = notes_of(*session_);
+  const int shown = std::min(area.height, static_cast<int>(notes.size()));
+  for (int i = 0; i < shown; ++i) {
+    const int left = static_cast<int>(notes.size()) - shown;
+    const std::string more = i + 1 == shown && left > 0 ? "  and " + std::to_string(left) + " more" : "";
+    const int x = screen.text(area.left, area.top + i, "note ", {.bold = true});
+    screen.text(x, area.top + i, fitting(notes[static_cast<std::size_t>(i)], area.right() - x - width_of(more)) + more);
+  }
+  return shown;
 }
 
 void Browser::draw_timeline(Screen& screen, const Area& area) {

@@ -50,6 +50,8 @@ void Session::update(Clock::time_point now) {
 
 void Session::follow() {
   if (paused_) return;
+  const SourceStatus now = status();
+  grows_ = now.followed && !now.still;
   const auto latest = source_->document();
   if (latest == document_) return;
   const bool first = document_->empty() && !latest->empty();

@@ -31,6 +31,8 @@ class Session {
 
   const std::filesystem::path& path() const { return source_->path(); }
   SourceStatus status() const { return source_->status(); }
+  /// Whether more of the file is expected, as far as it is shown.
+  bool grows() const { return grows_; }
   Bytes memory_limit() const { return memory_limit_; }
   const Document& document() const { return *document_; }
   const std::shared_ptr<const Document>& shared_document() const { return document_; }
@@ -103,7 +105,7 @@ class Session {
   TimeRange followed_view_;
   HeapId followed_heap_ = HeapId::none;
   bool cursor_follows_ = true;  // the user has not set it yet
-  bool paused_ = false, judging_ = false, trying_ = false, sieving_ = false;
+  bool paused_ = false, grows_ = false, judging_ = false, trying_ = false, sieving_ = false;
   std::uint32_t grown_to_ = 0, judged_ = 0;
   Clock::time_point grown_at_;
   std::optional<std::string> wanted_instant_;
