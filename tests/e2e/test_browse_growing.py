@@ -46,6 +46,15 @@ class Growing(BrowseTest):
         add()
         terminal.until(lambda now: not self.grows(now))
 
+    def test_without_any_event_nothing_is_judged(self):
+        """Of a file that was cut off before its first events: nothing is said to be coming."""
+        terminal = self.open(self.file("cut.reel", DECODE.read_bytes()[:4000]))
+        shown = terminal.until(lambda now: STILL in now.split("\n")[0])
+        self.assertIn("No events are in this file.", shown)
+        self.assertIn("note incomplete: ", shown)
+        for key in "568":
+            self.assertIn("No events are in this file.", "\n".join(self.tab(terminal.key(key))))
+
     def test_a_pause_keeps_what_is_shown(self):
         path, add = self.cut()
         terminal = self.open(path)

@@ -140,17 +140,9 @@ int Browser::draw_item(Screen& screen, int x, int y, int right, const VerdictIte
 }
 
 void Browser::draw_verdict(Screen& screen, const Area& area) {
-  const Document& document = session_->document();
   const auto& strip = session_->verdict();
   if (!strip) {
-    std::string why = "Being judged.";
-    if (document.event_count() > longest_in_memory)
-      why = "This trace is too long to judge here. Run: memreel report TRACE";
-    else if (!document.complete)
-      why = "Judged once the whole trace is read.";
-    else if (document.empty())
-      why = "No events were recorded yet.";
-    screen.text(area.left, area.top, fitting(why, area.width), {.ink = look_.faint()});
+    screen.text(area.left, area.top, fitting(session_->reason_without_findings(), area.width), {.ink = look_.faint()});
     return;
   }
   std::string word(name_of(strip->decides));

@@ -220,6 +220,14 @@ std::string Session::doing() const {
   return {};
 }
 
+std::string Session::reason_without_findings() const {
+  if (findings_) return {};
+  if (is_too_long()) return "This trace is too long to judge here. Run: memreel report TRACE";
+  if (!document_->complete) return "Judged once the whole trace is read.";
+  if (!document_->empty()) return "Being judged.";
+  return grows_ ? "No events were recorded yet." : "No events are in this file.";
+}
+
 bool Session::go_to(std::string_view instant) {
   const auto event = instant_named(*document_, selection.heap, instant);
   if (!event) return false;

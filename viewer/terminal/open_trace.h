@@ -43,6 +43,8 @@ class Session {
   const std::shared_ptr<const Classification>& classification() const { return classification_; }
   const std::shared_ptr<const Findings>& findings() const { return findings_; }
   const std::optional<VerdictStrip>& verdict() const { return strip_; }
+  /// Why there are no findings, or not yet; empty: there are.
+  std::string reason_without_findings() const;
   /// What is typed as a filter; null: none.
   const std::shared_ptr<const Sieve>& sieve() const { return sieve_; }
   /// Live bytes by group; null until they are ready.

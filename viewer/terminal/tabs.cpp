@@ -19,14 +19,6 @@ namespace {
 double number(Bytes bytes) { return static_cast<double>(bytes.count); }
 double number(std::uint64_t count) { return static_cast<double>(count); }
 
-/// Why there are no findings, or not yet; empty: there are.
-std::string reason_without(const Session& session) {
-  if (session.document().event_count() > longest_in_memory)
-    return "This trace is too long to judge here. Run: memreel report TRACE";
-  if (!session.document().complete) return "Judged once the whole trace is read.";
-  return session.findings() ? "" : "Being judged.";
-}
-
 constexpr int bar_width = 10;
 
 /// "███▌": a share of its width, in halves of a character; never nothing.
@@ -163,7 +155,7 @@ List heap_list(const Session& session, const Look& look, int width) {
 List leaks_list(const Session& session, const Look& look) {
   List list;
   list.columns = {{"verdict", 10, false}, {"bytes", 10}, {"count", 7}, {"per step", 10}, {"who", 0, false}};
-  list.empty = reason_without(session);
+  list.empty = session.reason_without_findings();
   if (!list.empty.empty()) return list;
   const Findings& findings = *session.findings();
   if (findings.leaks.unrecorded) {
@@ -204,7 +196,7 @@ List fragmentation_list(const Session& session, const Look& look) {
   static_cast<void>(look);
   List list;
   list.columns = {{"pins", 10}, {"alone", 10}, {"segments", 8}, {"blocks", 7}, {"who", 0, false, true}};
-  list.empty = reason_without(session);
+  list.empty = session.reason_without_findings();
   if (!list.empty.empty()) return list;
   const Findings& findings = *session.findings();
   const auto found = std::ranges::find(findings.fragmentation, session.selection.heap, &Fragmentation::heap);
@@ -264,7 +256,7 @@ List settings_list(const Session& session, const Look& look) {
   static_cast<void>(look);
   List list;
   list.columns = {{"saves", 10}, {"reserved peak", 13}, {"failed", 6}, {"with", 0, false}};
-  list.empty = reason_without(session);
+  list.empty = session.reason_without_findings();
   if (!list.empty.empty()) return list;
   const Findings& findings = *session.findings();
   const Remedies& remedies = findings.remedies;
@@ -295,7 +287,7 @@ List variables_list(const Session& session, const Look& look) {
   static_cast<void>(look);
   List list;
   list.columns = {{"bytes", 10}, {"blocks", 7}, {"length", 9}, {"grown", 9}, {"kept by", 0, false}};
-  list.empty = reason_without(session);
+  list.empty = session.reason_without_findings();
   if (!list.empty.empty()) return list;
   const Document& document = session.document();
   const PythonHolders& holders = session.findings()->python_holders;
