@@ -10,6 +10,7 @@
 #include <thread>
 #include <tuple>
 
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/completed_trace.h"
@@ -19,6 +20,7 @@
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"
 #include "formats/model/files.h"
+#include "formats/model/quantity.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
@@ -221,6 +223,24 @@ struct RankHeaps {
   std::optional<DeviceModel> device;
 };
 
+/// What a replay of the recorded setting reserves at its peak, and what the program did, if the replay misses it: it
+/// then says nothing of other settings, as in tune.
+std::optional<std::pair<Bytes, Bytes>> missed_peak(const Trace& trace, const RankHeaps& rank) {
+  Bytes recorded;
+  bool is_unsure = trace.losses.began_late;
+  for (const HeapHistory& history : heap_histories(trace)) {
+    if (std::ranges::find(rank.heaps, history.heap, &Prepared::heap) == rank.heaps.end()) continue;
+    recorded = std::max(recorded, history.peak_reserved);
+    is_unsure |= history.is_sampled;
+  }
+  if (!is_unsure || recorded == 0_B) return std::nullopt;
+  Result<std::vector<ReplayResult>> replayed =
+      replay(rank.heaps, std::span(&rank.recorded, 1), {.series_points = 0, .threads = 1});
+  if (!replayed) return std::nullopt;
+  const Bytes peak = Outcome{.heaps = *std::move(replayed)}.peak_reserved();
+  return misses_peak(is_unsure, peak, recorded) ? std::optional(std::pair(peak, recorded)) : std::nullopt;
+}
+
 Result<RankHeaps> open_rank(const ReplayTask& task) {
   Result<Trace> trace = open_any(task.file);
   if (!trace) return std::move(trace).error();
@@ -230,6 +250,10 @@ Result<RankHeaps> open_rank(const ReplayTask& task) {
   if (!recorded)
     return Error{.what = "it did not run with PyTorch's allocator, whose settings are searched", .where = task.file};
   rank.recorded = *recorded;
+  if (const auto missed = missed_peak(*trace, rank))
+    return Error{.what = "what a setting saves is not known: a replay of the one it ran with reserves " +
+                         memreel::text_of(missed->first) + ", the program reserved " + memreel::text_of(missed->second),
+                 .where = task.file};
   if (task.limit) rank.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *task.limit};
   return rank;
 }

@@ -456,6 +456,11 @@ class SampledPool(ProgramTest):
         other = self.document("check", profile, "--max-reserved", "20GiB", "--policy", "fit.best")
         self.assertEqual([c["policy"] for c in other["checks"]], ["fit.best"])
 
+    def test_fleet_names_no_setting_by_such_a_replay(self):
+        setting = self.document("fleet", self.profile(0), code=None)["setting"]
+        self.assertEqual((setting["recommended"], setting["candidates"], setting["ranks_not_replayed"]), (None, [], 1))
+        self.assertIn("a replay of the one it ran with reserves 8.00 GiB, the program reserved 16.00 GiB", setting["why"])
+
     def test_a_baseline_has_what_was_reserved(self):
         baseline = self.directory / "baseline.json"
         self.document("check", self.profile(0), "--max-reserved", "16GiB", "--write-baseline", baseline)
