@@ -19,7 +19,7 @@ Attempt attempt_of(const auto& result) {
 }
 
 struct CapacitySearch {
-  Bytes unit;           // capacities are multiples of it
+  Bytes unit;           // capacities differ by multiples of it from peak_reserved
   Bytes peak_live;      // the program's own need: less must fail
   Bytes peak_reserved;  // taken where there was no limit: most likely enough
 };

@@ -91,6 +91,16 @@ TEST_F(SharedDeviceTest, WhatIsBesideCountsAtItsInstantOnly) {
   EXPECT_GT(replayed("bound.live", of_size(51_MiB)).failed_allocations, 0U);
 }
 
+TEST_F(SharedDeviceTest, TheLeastCapacityIsNotRoundedUpForWhatIsBeside) {
+  build_.free(build_.alloc(a_, {0x1000000}, 20_MiB));
+  beside_ = {{.event = 0, .held = 5_MiB + 1_KiB}};
+  for (const char* const policy : {"cuda.malloc", "torch.native", "cuda.async", "buddy"}) {
+    const Bytes needed = replayed(policy, std::nullopt).peak_reserved;
+    EXPECT_EQ(replayed(policy, of_size(1_GiB), true).min_capacity, needed) << policy;
+    EXPECT_EQ(replayed(policy, of_size(needed)).failed_allocations, 0U) << policy;
+  }
+}
+
 TEST_F(SharedDeviceTest, APeakBetweenTwoChangesOfWhatIsBesideCounts) {
   const AllocationId first = build_.alloc(a_, {0x1000000}, 30_MiB);
   build_.free(first);
