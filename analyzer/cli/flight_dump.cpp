@@ -68,6 +68,7 @@ std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
 }  // namespace
 
 std::vector<std::string> failure_lines(Trace trace) {
+  skip_frames(trace, {});
   complete_trace(trace);
   const Analysis analysis(trace);
   const OutOfMemories& failures = analysis.survivors();

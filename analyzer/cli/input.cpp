@@ -23,7 +23,9 @@ namespace memreel::cli {
 
 Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit) {
   Result<Trace> trace = open_input(file, memory_limit);
-  if (trace) complete_trace(*trace);
+  if (!trace) return trace;
+  skip_frames(*trace, {});
+  complete_trace(*trace);
   return trace;
 }
 

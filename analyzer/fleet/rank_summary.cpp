@@ -11,6 +11,7 @@
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/history/device_memory.h"
+#include "analyzer/analysis/insight/suppressions.h"
 #include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/describe/shortcomings.h"
 #include "analyzer/fleet/map.h"
@@ -308,6 +309,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   const std::vector<HeapHistory>& histories = analysis.histories();
   summary.heaps = names_of_heaps(trace.tables, histories);
   const HeapHistory* const main = main_heap(histories, heaps);
+  skip_frames(trace, {});
   if (main == nullptr) {
     if (!only.empty())
       summary.reason =

@@ -278,12 +278,18 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
                         text_of(frame_text(tables, frames.front()[through - 1])) + ": stacks begin at its callers");
   }
   std::ranges::sort(sentences);
+  for (const FoldedRow& row : trace.folded.rows) see(row.stack);
 
   const auto without = [&](StackId stack, std::size_t count) {
     const Frames& frames = shorter[stack];
     const std::size_t through = frames_through(frames, kinds, count);
     return rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
   };
+  // What a flight recorder has summed up is of the same places.
+  for (FoldedRow& row : trace.folded.rows) {
+    const auto depth = depths.find(row.heap);
+    if (row.stack != StackId::none) row.stack = without(row.stack, depth == depths.end() ? 0 : depth->second);
+  }
   if (depths.empty()) {
     std::vector<StackId> now;
     for (std::uint32_t stack = 0; stack < known.size(); ++stack) now.push_back(StackId{stack});

@@ -49,6 +49,23 @@ TEST_F(SkipFrames, MemreelsOwnAreNobodysBusiness) {
   EXPECT_TRUE(sentences_.empty());
 }
 
+TEST_F(SkipFrames, WhatAFlightRecorderHasSummedUpIsOfTheSamePlaces) {
+  // The first pool has a wrapper of the program's, too; one place was seen in the sums only.
+  alloc({"_event@/app/memreel.py:146", "take@pool.py:3", "step@train.py:4"});
+  alloc({"_event@/app/memreel.py:146", "take@pool.py:3", "load@train.py:9"});
+  const HeapId plain = build_.heap("plain", Level::framework, 0);
+  const StackId step = build_.trace().events.stack(0);
+  const StackId gone = build_.stack({"_event@/app/memreel.py:146", "gone@train.py:7"});
+  const HeapId wrapped = build_.trace().tables[origin_].heap;
+  build_.trace().folded.rows = {{.heap = wrapped, .stack = step, .frees = 1},
+                                {.heap = plain, .stack = gone, .frees = 1}};
+  EXPECT_EQ(stacks(), (Stacks{"step", "load"}));
+  EXPECT_EQ(build_.trace().folded.rows[0].stack, build_.trace().events.stack(0));
+  const auto frames = frames_of(build_.trace().tables, build_.trace().folded.rows[1].stack);
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].function, "gone");
+}
+
 TEST_F(SkipFrames, AProgramsOwnWrappersByTheirNamesOrFiles) {
   alloc({"Pool::allocate@pool.cpp:3", "make@detail/tensor.h:4", "step@train.cpp:5"});
   alloc({"load@io.cpp:3", "Pool::allocate_now@pool.cpp:30", "main@train.cpp:50"});
