@@ -68,7 +68,7 @@ const std::vector<HeapPools>& Analysis::pools() const {
 const std::optional<HostMemory>& Analysis::host_memory() const {
   return host_memory_.get([&] {
     return memreel::host_memory(trace_, histories(), [&] {
-      const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
+      const HeapHistory* const heap = deciding_heap(trace_.tables, histories(), devices());
       return heap == nullptr ? Rounds{} : rounds(heap->heap);
     });
   });
@@ -127,16 +127,22 @@ Verdict Analysis::verdict(Sections sections) const {
 }
 
 Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Remedies* remedies) const {
-  Findings findings{.heaps = histories(), .ooms = ooms, .remedies = remedies};
+  Findings findings{.heaps = histories(), .devices = devices(), .ooms = ooms, .remedies = remedies};
   Holders holders;
-  const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
+  const HeapHistory* const heap = deciding_heap(trace_.tables, histories(), devices());
   if (sections.live && heap != nullptr) {
     const std::uint64_t peak = heap->allocations == 0 ? 0 : heap->peak_live_event + 1;
     holders = holders_at_peak(trace_, lives(), *heap, category_shares(trace_, lives(), categories(), heap->heap, peak),
                               kept_graphs(trace_, lives(), categories(), heap->heap, peak));
     findings.holders = &holders;
     const auto device = std::ranges::find(devices(), trace_.tables[heap->heap].device, &DeviceMemory::device);
-    if (device != devices().end()) findings.device = device_at_peak(trace_, lives(), *device, heap->heap, holders);
+    const auto holders_after = [&](std::uint64_t events) {
+      if (events == peak) return holders;
+      return holders_at(trace_, lives(), heap->heap, events,
+                        category_shares(trace_, lives(), categories(), heap->heap, events));
+    };
+    if (device != devices().end())
+      findings.device = device_at_peak(trace_, lives(), *device, heap->heap, holders_after);
   }
   if (sections.leaks) findings.leaks = &leaks();
   if (sections.leaks && host_memory()) findings.resident = host_memory()->resident;

@@ -31,6 +31,8 @@ bool is_framework(const Tables& tables, const HeapHistory& history) {
   return tables[history.heap].level == Level::framework;
 }
 
+Bytes weight_of(const HeapHistory& heap) { return std::max(heap.peak_reserved, heap.peak_live); }
+
 std::string innermost_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   const auto python = std::ranges::find(frames, FrameKind::python, &FrameText::kind);
@@ -73,6 +75,46 @@ Bytes least_live(const Trace& trace, std::span<const OutOfMemory> failures) {
 /// JAX's profiles of device memory are the same for every kind of device.
 bool is_on_gpu(const Tables& tables, HeapId heap) { return !tables[tables[heap].name].starts_with("jax."); }
 
+/// Null: not known.
+const Rounds* rounds_of(const Findings& findings, HeapId heap) {
+  if (findings.leaks == nullptr) return nullptr;
+  const auto of = std::ranges::find(findings.leaks->heaps, heap, &HeapRounds::heap);
+  return of == findings.leaks->heaps.end() ? nullptr : &of->rounds;
+}
+
+std::uint32_t steps_in(const Rounds& rounds) { return rounds.count() + (rounds.unfinished ? 1 : 0); }
+
+std::uint32_t step_of(const Rounds& rounds, std::uint64_t event) {
+  const auto done = std::ranges::lower_bound(rounds.ends, event) - rounds.ends.begin();
+  return std::min(steps_in(rounds), static_cast<std::uint32_t>(done) + 1);
+}
+
+/// A GPU on which no framework has memory needs what the program takes from its driver: what is mapped of another
+/// process's is not that.
+bool stands_for_gpu(const Tables& tables, const HeapHistory& heap, std::span<const DeviceMemory> devices) {
+  const auto on = std::ranges::find(devices, tables[heap.heap].device, &DeviceMemory::device);
+  return on != devices.end() && on->device >= 0 && on->driver == heap.heap && on->peak_held.held >= weight_of(heap) &&
+         std::ranges::none_of(on->heaps,
+                              [&](const DeviceHeap& of) { return tables[of.heap].level == Level::framework; });
+}
+
+/// By GPU, the level of the heaps that say what it needs. The driver's do on one without others, if it is to be said:
+/// from a tenth of what `deciding` has.
+std::map<std::int32_t, Level> levels_of_devices(const Tables& tables, std::span<const HeapHistory> heaps,
+                                                std::span<const DeviceMemory> devices, const HeapHistory& deciding) {
+  std::map<std::int32_t, Level> levels;
+  for (const HeapHistory& heap : heaps) {
+    const auto [level, device] = std::pair(tables[heap.heap].level, tables[heap.heap].device);
+    const bool is_large = weight_of(heap).count >= weight_of(deciding).count / 10;
+    const bool counts = level == Level::framework || !is_framework(tables, deciding) ||
+                        (is_large && stands_for_gpu(tables, heap, devices));
+    if (device < 0 || !counts) continue;
+    Level& of = levels.try_emplace(device, level).first->second;
+    of = std::max(of, level);
+  }
+  return levels;
+}
+
 Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Findings& findings) {
   const Tables& tables = trace.tables;
   Verdict::Decides decides{.heap = heap.heap,
@@ -81,27 +123,14 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
                            .peak_reserved = heap.peak_reserved,
                            .folded_peak = folded_peak(trace.folded, heap.heap),
                            .peak_event = heap.peak_reserved > 0_B ? heap.peak_reserved_event : heap.peak_live_event};
-  std::set<std::int32_t> devices;
-  for (const HeapHistory& other : findings.heaps)
-    if (is_framework(tables, other) == is_framework(tables, heap) && tables[other.heap].device >= 0)
-      devices.insert(tables[other.heap].device);
-  decides.devices = devices.size();
+  decides.devices = levels_of_devices(tables, findings.heaps, findings.devices, heap).size();
   decides.are_gpus = is_on_gpu(tables, heap.heap);
   if (decides.peak_event < trace.events.count()) decides.peak_time = since_start(trace, decides.peak_event);
-  if (findings.leaks != nullptr)
-    for (const HeapRounds& judged : findings.leaks->heaps) {
-      if (judged.heap != heap.heap) continue;
-      const auto& ends = judged.rounds.ends;
-      const std::uint32_t steps = judged.rounds.count() + (judged.rounds.unfinished ? 1 : 0);
-      const auto step_of = [&](std::uint64_t event) {
-        const auto done = std::ranges::lower_bound(ends, event) - ends.begin();
-        return std::min(steps, static_cast<std::uint32_t>(done) + 1);
-      };
-      if (steps < 2) continue;
-      decides.steps = steps;
-      decides.step = step_of(decides.peak_event);
-      decides.live_step = step_of(heap.peak_live_event);
-    }
+  if (const Rounds* const rounds = rounds_of(findings, heap.heap); rounds != nullptr && steps_in(*rounds) > 1) {
+    decides.steps = steps_in(*rounds);
+    decides.step = step_of(*rounds, decides.peak_event);
+    decides.live_step = step_of(*rounds, heap.peak_live_event);
+  }
   if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
   const auto failed = std::ranges::find(findings.ooms->examined, heap.heap, &OutOfMemory::heap);
   const OutOfMemory& first = failed == findings.ooms->examined.end() ? findings.ooms->examined.front() : *failed;
@@ -182,23 +211,25 @@ std::vector<Holder> heaps_beside(const Trace& trace, const HeapHistory& heap, st
   return beside;
 }
 
-/// What the program's other devices hold when the request fails, or at the deciding peak.
-std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& decides,
-                                   std::span<const HeapHistory> heaps) {
+/// What the program's other devices hold when the request fails, or at the peak that is named.
+std::vector<Verdict::Other> others(const Trace& trace, const Verdict& verdict, const Findings& findings) {
+  const std::span<const HeapHistory> heaps = findings.heaps;
+  const Verdict::Decides& decides = *verdict.decides;
   if (decides.devices < 2) return {};
-  const Level level = trace.tables[decides.heap].level;
+  const auto deciding = std::ranges::find(heaps, decides.heap, &HeapHistory::heap);
+  const std::map<std::int32_t, Level> levels = levels_of_devices(trace.tables, heaps, findings.devices, *deciding);
   std::map<std::int32_t, Bytes> live;
-  for (const HeapHistory& heap : heaps)
-    if (const Heap& of = trace.tables[heap.heap]; of.level == level && of.device >= 0 && of.device != decides.device)
-      live[of.device];
-  std::uint64_t last = decides.failed > 0 ? decides.failure_event : decides.peak_event;
+  for (const auto& [device, level] : levels)
+    if (device != decides.device) live[device];
+  std::uint64_t last = verdict.device ? verdict.device->event : decides.peak_event;
+  if (decides.failed > 0) last = decides.failure_event;
   if (!has_history(trace)) last = trace.events.count();  // all of one instant
   const Events& events = trace.events;
   for (std::uint64_t i = 0; i <= last && i < events.count(); ++i) {
     if (events.allocation(i) == AllocationId::none) continue;
     const Heap& of = trace.tables[trace.tables[events.origin(i)].heap];
-    const auto device = of.level == level ? live.find(of.device) : live.end();
-    if (device == live.end()) continue;
+    const auto device = live.find(of.device);
+    if (device == live.end() || of.level != levels.at(of.device)) continue;
     if (events.kind(i) == EventKind::alloc) device->second += events.size(i);
     if (events.kind(i) == EventKind::free_requested) device->second -= events.size(i);
   }
@@ -477,7 +508,8 @@ std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>
 }
 
 std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vector<Lifetime>& lives,
-                                              const DeviceMemory& device, HeapId deciding, const Holders& holders) {
+                                              const DeviceMemory& device, HeapId deciding,
+                                              const std::function<Holders(std::uint64_t)>& holders_after) {
   constexpr std::uint64_t worth_saying = 10;
   const DeviceInstant& peak = device.peak_held;
   Bytes outside;
@@ -492,25 +524,27 @@ std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vec
   for (const DevicePart& part : parts_of(trace, lives, peak)) {
     Holder holder{.label = part.name, .bytes = part.bytes, .mostly = {}};
     if (part.communicators > 1) holder.label += " in " + text_of(part.communicators) + " communicators";
-    if (part.heap == deciding && trace.tables[part.heap].level == Level::framework && !holders.parts.empty())
-      holder.mostly = holders.parts.front().label;
+    if (part.heap == deciding && trace.tables[part.heap].level == Level::framework)
+      if (const Holders holders = holders_after(peak.event + std::uint64_t{1}); !holders.parts.empty())
+        holder.mostly = holders.parts.front().label;
     result.parts.push_back(std::move(holder));
   }
   return result;
 }
 
-const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {
+const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps,
+                                 std::span<const DeviceMemory> devices) {
   const HeapHistory* best = nullptr;
-  const auto weight = [](const HeapHistory& h) { return std::max(h.peak_reserved, h.peak_live); };
   std::map<std::int32_t, Bytes> most;  // by device
   for (const HeapHistory& heap : heaps)
-    most[tables[heap.heap].device] = std::max(most[tables[heap.heap].device], weight(heap));
-  const auto matters = [&](const HeapHistory& h) {
-    return h.failures > 0 || weight(h).count >= most[tables[h.heap].device].count / 10;
+    most[tables[heap.heap].device] = std::max(most[tables[heap.heap].device], weight_of(heap));
+  const auto is_frameworks = [&](const HeapHistory& h) {
+    const bool matters = h.failures > 0 || weight_of(h).count >= most[tables[h.heap].device].count / 10;
+    return is_framework(tables, h) && matters && !is_host_arena(tables, h.heap);
   };
   const auto rank = [&](const HeapHistory& h) {
-    return std::tuple(is_framework(tables, h) && matters(h) && !is_host_arena(tables, h.heap), h.failures > 0,
-                      weight(h), h.peak_live);
+    return std::tuple(is_frameworks(h) || stands_for_gpu(tables, h, devices), h.failures > 0, weight_of(h),
+                      h.peak_live);
   };
   for (const HeapHistory& heap : heaps)
     if (heap.allocations > 0 || heap.failures > 0)
@@ -523,13 +557,15 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   verdict.incomplete = !trace.read.intact() || trace.losses.ring_full > 0 || trace.losses.history_overflowed;
   verdict.unrecorded = !tells_live_memory(trace);
   verdict.is_instant = is_instant(trace);
-  const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
+  const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps, findings.devices);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
   verdict.device = findings.device;
   verdict.decides->beside = heaps_beside(trace, *heap, findings.heaps);
   if (!verdict.decides->beside.empty()) verdict.decides->heap_name = heap_name(trace.tables, heap->heap);
-  verdict.others = others(trace, *verdict.decides, findings.heaps);
+  if (const Rounds* const rounds = rounds_of(findings, heap->heap); verdict.device && verdict.decides->steps > 0)
+    verdict.device->step = step_of(*rounds, verdict.device->event);
+  verdict.others = others(trace, verdict, findings);
   if (findings.holders != nullptr && !findings.holders->parts.empty() && trace.header.source != sums_source)
     verdict.holders = *findings.holders;
   verdict.has_optimizer = std::ranges::any_of(

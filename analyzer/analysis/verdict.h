@@ -49,7 +49,10 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
 /// The heap that decides how large a device the program needs: a framework's if there is one with a tenth of what is
 /// largest on its device, else the driver's; one where requests failed, if any did; with the highest reserved peak, or
 /// live peak if no segments were recorded. Null if nothing was allocated.
-const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps);
+///
+/// `devices`: a GPU on which no framework has memory, as the driver's heap says what it needs; empty: not considered.
+const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps,
+                                 std::span<const DeviceMemory> devices = {});
 
 struct Verdict {
   /// The deciding fact: failed requests, else the peak.
@@ -78,6 +81,7 @@ struct Verdict {
   struct Device {
     Bytes held;
     std::uint64_t event = 0;
+    std::uint32_t step = 0;     // of Decides::steps, in which that was
     std::vector<Holder> parts;  // by library or pool, largest first; as a holder "NCCL in 3 communicators"
   };
   /// Another device of the program, when the request failed, or at the deciding peak.
@@ -173,6 +177,7 @@ std::optional<Bytes> capacity_below_peak(const Remedies& remedies, const HeapHis
 /// The inputs of a verdict; null: not examined.
 struct Findings {
   std::span<const HeapHistory> heaps;
+  std::span<const DeviceMemory> devices = {};
   const Holders* holders = nullptr;  // of the deciding heap
   std::optional<Verdict::Device> device;
   const LeakReport* leaks = nullptr;
@@ -184,9 +189,11 @@ struct Findings {
 };
 
 /// Who has the device at its peak; nothing unless the driver's calls are recorded and more than a tenth of it is
-/// outside the frameworks' heaps. `deciding`: whose largest holder is named with its part.
+/// outside the frameworks' heaps. `deciding`: whose largest holder then is named with its part; `holders_after`: who
+/// holds its memory after so many events.
 std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vector<Lifetime>& lives,
-                                              const DeviceMemory& device, HeapId deciding, const Holders& holders);
+                                              const DeviceMemory& device, HeapId deciding,
+                                              const std::function<Holders(std::uint64_t)>& holders_after);
 
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 

@@ -63,12 +63,12 @@ std::string gpu_of(const Verdict::Decides& decides) {
   return " on " + numbered_device(decides.device, decides.are_gpus) + " of " + text_of(decides.devices);
 }
 
-/// ", step 11 of 12 (live: step 10)": when most was reserved, and when most was live, if that is said, too.
-std::string steps_of(const Verdict::Decides& decides, bool says_live, std::size_t width) {
+/// ", step 11 of 12 (live: step 10)": when most was held on the device, or reserved and, as that is said, too, live.
+std::string steps_of(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device, std::size_t width) {
   if (decides.steps == 0) return {};
-  const std::string step = ", step " + text_of(std::uint64_t{decides.step});
+  const std::string step = ", step " + text_of(std::uint64_t{device ? device->step : decides.step});
   const std::string of_all = " of " + text_of(std::uint64_t{decides.steps});
-  if (!says_live || decides.live_step == decides.step) return step + of_all;
+  if (device || decides.live_step == decides.step) return step + of_all;
   const std::string live = text_of(std::uint64_t{decides.live_step});
   const std::string whole = step + of_all + " (live: step " + live + ")";
   return display_width(whole) <= width ? whole : step + " (live: " + live + ")";
@@ -92,8 +92,8 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
   if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))
     text =
         "at least " + text_of(decides.folded_peak) + " live before the events that are kept, " + text + " among these";
-  return {is_instant ? "instant" : "peak",
-          text + steps_of(decides, !device, room - std::min(room, display_width(text))), false};
+  return {is_instant ? "instant" : "peak", text + steps_of(decides, device, room - std::min(room, display_width(text))),
+          false};
 }
 
 /// The same at a place, if that is known.

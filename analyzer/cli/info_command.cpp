@@ -135,7 +135,7 @@ std::string words_of(std::string_view kind) {
 /// The steps of the program's loop in the heap that decides; none if there is no such loop.
 Rounds steps_of(const Trace& trace) {
   const Analysis analysis(trace);
-  const HeapHistory* const heap = deciding_heap(trace.tables, analysis.histories());
+  const HeapHistory* const heap = deciding_heap(trace.tables, analysis.histories(), analysis.devices());
   if (heap == nullptr || !has_history(trace)) return {};
   return analysis.rounds(heap->heap);
 }

@@ -27,7 +27,12 @@ const FleetRow& highest(const Fleet& fleet, Metric metric) {
   return *best;
 }
 
-Bytes peak_of(const FleetRow& row) { return row.summary.peak_reserved; }
+/// On the GPU where it reserves most.
+Bytes peak_of(const FleetRow& row) {
+  Bytes peak = row.summary.peak_reserved;
+  for (const RankDevice& device : row.summary.devices) peak = std::max(peak, device.peak_reserved);
+  return peak;
+}
 
 Bytes leaked_of(const FleetRow& row) {
   Bytes sum;

@@ -235,10 +235,10 @@ RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<
 }
 
 /// The heaviest heap of each of the process's other GPUs.
-void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histories,
-                       const std::vector<Prepared>& heaps, RankSummary& summary) {
+void add_other_devices(const Analysis& analysis, const std::vector<Prepared>& heaps, RankSummary& summary) {
+  const Trace& trace = analysis.trace();
   std::map<std::int32_t, const HeapHistory*> heaviest;
-  for (const HeapHistory& history : histories) {
+  for (const HeapHistory& history : analysis.histories()) {
     const std::int32_t device = trace.tables[history.heap].device;
     if (device < 0 || device == summary.device || history.peak_reserved == 0_B ||
         std::ranges::find(heaps, history.heap, &Prepared::heap) == heaps.end())
@@ -247,6 +247,17 @@ void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histo
     if (at == nullptr || history.peak_reserved > at->peak_reserved) at = &history;
   }
   for (const auto& [device, history] : heaviest) summary.devices.push_back(device_of(trace, *history));
+  // Where the program has no such heap, what it takes from the driver is its own, too.
+  for (const DeviceMemory& device : analysis.devices()) {
+    const auto driver = std::ranges::find(analysis.histories(), device.driver, &HeapHistory::heap);
+    if (!summary.heap.empty() || device.device < 0 || device.device == summary.device ||
+        heaviest.contains(device.device) || driver == analysis.histories().end() || device.peak_held.held == 0_B)
+      continue;
+    RankDevice& added = summary.devices.emplace_back(device_of(trace, *driver));
+    added.peak_reserved = device.peak_held.held;
+    added.other = {};
+  }
+  std::ranges::sort(summary.devices, {}, &RankDevice::device);
 }
 
 /// A heap that is asked for by name is judged as if it had its device for itself, as replays do.
@@ -298,6 +309,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.source = trace.header.source;
   summary.producer = trace.header.producer;
   judge_trust(trace, summary);
+  skip_frames(trace, {});
   complete_trace(trace);
   summary.events = trace.events.count();
   if (summary.events > 0) {
@@ -309,7 +321,6 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   const std::vector<HeapHistory>& histories = analysis.histories();
   summary.heaps = names_of_heaps(trace.tables, histories);
   const HeapHistory* const main = main_heap(histories, heaps);
-  skip_frames(trace, {});
   if (main == nullptr) {
     if (!only.empty())
       summary.reason =
@@ -347,7 +358,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.other = device.other;
   summary.beside = device.beside;
   summary.capacity = device.capacity;
-  add_other_devices(trace, histories, heaps, summary);
+  add_other_devices(analysis, heaps, summary);
   if (!only.empty()) have_devices_alone(summary);
   add_failures(trace, heaps, summary);
   if (heap.implied_capacity)

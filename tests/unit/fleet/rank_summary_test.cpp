@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "analyzer/fleet/fleet.h"
+#include "analyzer/fleet/fleet_gate.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -123,6 +123,43 @@ TEST(RankLeaks, AreThoseOfAllHeapsOfAllDevices) {
     EXPECT_EQ(summary.leaks_not_judged, "");
     EXPECT_TRUE(summarize(leaking_beside(main, other), "/job/rank0.reel", {}, "weights").leaks.empty());
     EXPECT_EQ(summarize(leaking_beside(main, other), "/job/rank0.reel", {}, "small").leaks.size(), 1U);
+  }
+}
+
+TEST(RankSites, AreTheProgramsNotMemreels) {
+  TraceBuilder builder;
+  const OriginId pool = builder.origin(builder.heap("pool", Level::framework, 0));
+  std::uint64_t address = 1 << 20;
+  for (const char* const line : {"step@train.py:4", "load@train.py:9"})
+    builder.alloc(pool, {address += 1 << 24}, 2_MiB,
+                  builder.stack({"_event@/venv/memreel/annotate.py:212", "alloc@/venv/memreel/annotate.py:160", line}));
+  std::vector<std::string> functions;
+  for (const RankSite& site : summarize(std::move(builder.trace()), "/job/rank0.reel", {}).sites)
+    functions.push_back(site.frames.front().function);
+  EXPECT_THAT(functions, ::testing::UnorderedElementsAre("step", "load"));
+}
+
+TEST(RankDevices, AreAlsoThoseOnWhichNoFrameworkHasMemory) {
+  for (const auto& [pool, driver] : {std::pair{0, 1}, {1, 0}}) {
+    TraceBuilder builder;
+    const OriginId ours = builder.origin(builder.heap("pool", Level::framework, pool));
+    const OriginId given = builder.origin(builder.heap("cuda.driver", Level::driver, driver));
+    builder.event(EventKind::segment_alloc, ours, {1ULL << 40U}, 32_MiB);
+    builder.alloc(ours, {1ULL << 40U}, 16_MiB);
+    builder.alloc(given, {1ULL << 30U}, 300_MiB);
+    const RankSummary summary = summarize(builder.trace(), "/job/rank0.reel", {});
+    ASSERT_EQ(summary.devices.size(), 1U);
+    EXPECT_EQ(summary.devices.front().device, driver);
+    EXPECT_EQ(summary.devices.front().peak_reserved, 300_MiB);
+    EXPECT_TRUE(summarize(builder.trace(), "/job/rank0.reel", {}, "pool").devices.empty());
+
+    const Result<Fleet> fleet = assemble_fleet({summary}, {.capacity = 200_MiB});
+    ASSERT_TRUE(fleet);
+    EXPECT_EQ(fleet->rows.front().tightest, driver);
+    EXPECT_LT(*fleet->rows.front().headroom, 0);
+    const auto checks = check_fleet(*fleet, {.max_reserved = 200_MiB});
+    ASSERT_TRUE(checks);
+    EXPECT_TRUE(checks->front().failed());
   }
 }
 

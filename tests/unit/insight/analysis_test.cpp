@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/analyzer/history.h"
@@ -88,6 +90,63 @@ TEST(Steps, AreTheOnesFoundForEachHeapAlone) {
       EXPECT_EQ(asked.source, found.source);
       EXPECT_EQ(asked.ends, found.ends);
     }
+  }
+}
+
+/// 20 marked steps of a pool on GPU `pool`, which needs most in the third, and of the driver on GPU `driver`, which
+/// gives most of the memory in the 15th.
+class Beside : public ::testing::Test {
+ protected:
+  Verdict verdict_on(std::int32_t pool, std::int32_t driver, Bytes of_driver = 500_MiB) {
+    testing::TraceBuilder builder;
+    builder.trace().tables.marks.push_back({.name = builder.string("step")});
+    const OriginId ours = builder.origin(builder.heap("pool", Level::framework, pool));
+    const OriginId beneath = builder.origin(builder.heap("cuda.driver", Level::driver, driver));
+    builder.event(EventKind::segment_alloc, ours, base, 100_MiB);
+    builder.alloc(ours, base, 10_MiB, builder.stack({"weights@train.py:2"}));
+    for (int step = 0; step < 20; ++step) {
+      if (step == 2) builder.free(builder.alloc(ours, base + 20_MiB, 80_MiB, builder.stack({"once@train.py:4"})));
+      if (step == 14)
+        builder.free(builder.alloc(beneath, base + 10_GiB, of_driver, builder.stack({"table@train.py:6"})));
+      builder.free(builder.alloc(ours, base + 12_MiB, 1_MiB, builder.stack({"step@train.py:8"})));
+      builder.push({.kind = EventKind::mark, .value = builder.trace().tables.marks.size() - 1});
+    }
+    return Analysis(builder.trace()).first_verdict(Sections::all());
+  }
+  static std::string first_lines(const Verdict& verdict) {
+    std::string text;
+    for (const VerdictLine& line : lines_of(verdict)) text += line.topic + ": " + line.text + "\n";
+    return text;
+  }
+};
+
+TEST_F(Beside, TheDevicesPeakIsThatOfItsOwnStep) {
+  for (const std::int32_t device : {0, 3}) {
+    const Verdict verdict = verdict_on(device, device);
+    ASSERT_TRUE(verdict.device);
+    EXPECT_EQ(verdict.device->step, 15U);
+    EXPECT_EQ(verdict.decides->step, 3U);  // of the pool's own
+    const std::string lines = first_lines(verdict);
+    EXPECT_NE(lines.find("600.00 MiB held on the device, step 15 of 20"), std::string::npos) << lines;
+    // 80 MiB of train.py:4 are gone by then.
+    EXPECT_NE(lines.find("pool (mostly weights (train.py:2)) 100.00 MiB"), std::string::npos) << lines;
+  }
+}
+
+TEST_F(Beside, AGpuOnWhichOnlyTheDriverGivesMemoryCounts) {
+  for (const auto& [pool, driver] : {std::pair{0, 1}, {1, 0}}) {
+    const Verdict most = verdict_on(pool, driver);
+    EXPECT_EQ(most.decides->device, driver);
+    EXPECT_EQ(most.decides->devices, 2U);
+    EXPECT_EQ(most.decides->peak_live, 500_MiB);
+    ASSERT_EQ(most.others.size(), 1U);
+    EXPECT_EQ(most.others.front().device, pool);
+    EXPECT_EQ(most.others.front().live, 10_MiB);
+
+    const Verdict less = verdict_on(pool, driver, 50_MiB);
+    EXPECT_EQ(less.decides->device, pool);
+    EXPECT_EQ(less.decides->devices, 2U);
+    EXPECT_EQ(verdict_on(pool, driver, 1_MiB).decides->devices, 1U);  // not worth a line
   }
 }
 
