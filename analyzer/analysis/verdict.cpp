@@ -580,6 +580,15 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   verdict.kept_by = kept_by(trace, findings.leaks);
   if (findings.fragmentation != nullptr)
     verdict.fragmentation = fragments_of(trace, *findings.fragmentation, *heap, findings.ooms);
+  // Of a peak that is older than the events, these tell neither who held it nor what was unused or can be saved.
+  if (verdict.decides->folded_peak > heap->peak_live && verdict.decides->failed == 0) {
+    verdict.holders.reset();
+    verdict.fragmentation.reset();
+    if (findings.remedies != nullptr)
+      verdict.setting = Verdict::Setting{.is_torch = is_torch_heap(trace.tables, heap->heap),
+                                         .instead = "the peak is older than the events that are kept"};
+    return verdict;
+  }
   const bool has_remedies =
       findings.remedies != nullptr &&
       std::ranges::find(findings.remedies->heaps, heap->heap, &Prepared::heap) != findings.remedies->heaps.end();

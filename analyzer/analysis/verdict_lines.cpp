@@ -88,6 +88,11 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
                      : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
                                                          text_of(decides.peak_live) + " live"
                                                    : text_of(decides.peak_live) + " live" + gpu;
+  if (!device && decides.folded_peak > decides.peak_live && decides.folded_peak <= decides.peak_reserved)
+    return {"peak",
+            text_of(decides.peak_reserved) + " reserved" + gpu + ", at least " + text_of(decides.folded_peak) +
+                " live before the kept events",
+            false};
   if (!decides.beside.empty()) text += of_heaps(decides);
   if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))
     text =

@@ -105,6 +105,7 @@ struct Subject {
   std::uint64_t failures = 0;
   bool has_driver = false;
   bool is_sampled = false;  // peak_held is known from samples
+  Bytes folded;             // live at least, before the events that a flight recorder keeps; 0: no more than since
 
   bool has(HeapId heap) const { return std::ranges::find(heaps, heap) != heaps.end(); }
 };
@@ -118,6 +119,26 @@ void learn_samples(const Analysis& analysis, Subject& subject) {
     subject.peak_held = history.peak_reserved;
     subject.live_at_peak_held = history.live_at_peak_reserved;
   }
+}
+
+/// What was live before the events that are kept was reserved, too.
+void learn_folded(const Trace& trace, Subject& subject) {
+  for (const HeapId heap : subject.heaps) subject.folded = std::max(subject.folded, folded_peak(trace.folded, heap));
+  if (subject.folded <= subject.peak_live) subject.folded = {};
+  subject.peak_live = std::max(subject.peak_live, subject.folded);
+  subject.peak_held = std::max(subject.peak_held, subject.folded);
+  subject.live_at_peak_held = std::max(subject.live_at_peak_held, subject.folded);
+}
+
+/// Any policy needs as much, and no device that has less is large enough.
+void raise_to_folded(const Subject& subject, const MeasureOptions& options, PolicyMetrics& metrics) {
+  metrics.peak_reserved = std::max(metrics.peak_reserved, subject.folded);
+  if (metrics.late_range)
+    for (Bytes* const end : {&metrics.late_range->first, &metrics.late_range->second})
+      *end = std::max(*end, subject.folded);
+  if (options.device && options.device->kind == DeviceModel::Kind::capacity &&
+      subject.folded > options.device->capacity)
+    metrics.exceeded = options.device->capacity;
 }
 
 std::vector<Subject> subjects_of(const Analysis& analysis, const std::string& only) {
@@ -148,6 +169,7 @@ std::vector<Subject> subjects_of(const Analysis& analysis, const std::string& on
       subject.failures = history->failures;
     }
     learn_samples(analysis, subject);
+    learn_folded(analysis.trace(), subject);
     subjects.push_back(std::move(subject));
   }
   return subjects;
@@ -219,7 +241,7 @@ DeviceMetrics metrics_of(const Analysis& analysis, const Subject& subject, const
   SiteBytes sites, leaks;
   for (const HeapId heap : subject.heaps) {
     metrics.heaps.push_back(tables[tables[heap].name]);
-    if (subject.peak_live > 0_B)
+    if (subject.peak_live > 0_B && subject.folded == 0_B)
       add_sites(analysis.trace(), analysis.lives(), heap, subject.peak_live_event + 1, sites);
   }
   std::ranges::sort(metrics.heaps);
@@ -369,6 +391,8 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
                                    .late_range = ranges[i].wide()});
   }
   for (const Subject& subject : subjects) {
+    for (PolicyMetrics& metrics : measured.policies)
+      if (metrics.device == subject.device) raise_to_folded(subject, options, metrics);
     measured.devices.push_back(metrics_of(analysis, subject, options));
     measured.failures += subject.failures;
     const bool is_replayed =

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -75,6 +77,34 @@ TEST(Measured, ReservedMemoryOfAPoolWithoutSegmentsIsNotKnown) {
     ASSERT_TRUE(measured);
     EXPECT_TRUE(measured->policies.empty());
     EXPECT_EQ(measured->devices.at(0).peak_live, 2_MiB);
+  }
+}
+
+TEST(Measured, WhatAFlightRecorderSummedUpIsALowerBound) {
+  TraceBuilder build;
+  const HeapId heap = build.heap("my pool", Level::framework, 0);
+  const OriginId pool = build.origin(heap);
+  build.event(EventKind::segment_alloc, pool, {0x100000}, 200_MiB);
+  build.alloc(pool, {0x100000}, 20_MiB, build.stack({"late@train.py:9"}));
+  FoldedHistory& folded = build.trace().folded;
+  folded.interval = Nanoseconds{1'000'000'000};
+  folded.rows = {{.interval = 0, .heap = heap, .allocations = 1, .allocated = 150_MiB},
+                 {.interval = 1, .heap = heap, .frees = 1, .freed = 150_MiB}};
+  build.trace().losses.folded_events = 2;
+  const auto specs = parse_policies("fit.best,torch.native");
+  for (const std::string& only : {std::string(), std::string("my pool")}) {
+    const DeviceModel device{.kind = DeviceModel::Kind::capacity, .capacity = 100_MiB};
+    const auto measured = measure(Analysis(build.trace()), prepare(build.trace()), *specs,
+                                  {.device = device, .recorded = true, .heap = only});
+    ASSERT_TRUE(measured);
+    EXPECT_EQ(measured->devices.at(0).peak_live, 150_MiB);
+    EXPECT_TRUE(measured->devices.at(0).sites.empty());  // of another instant
+    ASSERT_EQ(measured->policies.size(), 3U);
+    for (const PolicyMetrics& policy : measured->policies) {
+      EXPECT_GE(policy.peak_reserved, 150_MiB) << policy.policy;
+      EXPECT_EQ(policy.exceeded, 100_MiB) << policy.policy;
+    }
+    EXPECT_EQ(measured->policies.back().peak_reserved, 200_MiB);
   }
 }
 

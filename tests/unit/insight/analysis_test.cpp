@@ -150,6 +150,25 @@ TEST_F(Beside, AGpuOnWhichOnlyTheDriverGivesMemoryCounts) {
   }
 }
 
+TEST(OlderPeak, OfAFlightRecordingIsNotExplainedByWhatCameLater) {
+  testing::TraceBuilder builder;
+  const HeapId heap = builder.heap("pool", Level::framework, 0);
+  const OriginId pool = builder.origin(heap);
+  builder.event(EventKind::segment_alloc, pool, base, 200_MiB);
+  builder.alloc(pool, base, 20_MiB, builder.stack({"late@train.py:9"}));
+  FoldedHistory& folded = builder.trace().folded;
+  folded.interval = Nanoseconds{1'000'000'000};
+  folded.rows = {{.interval = 0, .heap = heap, .allocations = 1, .allocated = 200_MiB},
+                 {.interval = 1, .heap = heap, .frees = 1, .freed = 200_MiB}};
+  const Verdict verdict = Analysis(builder.trace()).verdict(Sections::all());
+  EXPECT_FALSE(verdict.fragmentation);
+  ASSERT_TRUE(verdict.setting);
+  EXPECT_EQ(verdict.setting->text, "");
+  EXPECT_EQ(verdict.setting->saved, 0_B);
+  EXPECT_FALSE(verdict.holders);
+  EXPECT_EQ(lines_of(verdict).front().text, "200.00 MiB reserved, at least 200.00 MiB live before the kept events");
+}
+
 TEST_F(Failing, PartsThatNobodyAsksForAreEmpty) {
   Analysis analysis(builder_.trace());
   analysis.leaks();
