@@ -216,7 +216,7 @@ void print_remedies(const Remedies& remedies, std::size_t top) {
     if (remedies.gives_back(remedy) <= 0 || shown == top) break;
     table.add_row({text_of(Bytes{static_cast<std::uint64_t>(remedies.gives_back(remedy))}),
                    text_of(remedy.outcome.peak_reserved()), text_of(count_of(remedy.outcome.driver_calls())),
-                   text_of(remedy.outcome.failures()), remedy.text});
+                   text_of(remedy.outcome.failures()), remedy.text + release_mark(remedy.outcome)});
     ++shown;
   }
   if (shown == 0)

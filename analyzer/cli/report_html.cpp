@@ -296,7 +296,8 @@ class Page {
       if (remedies.gives_back(remedy) <= 0 || shown == most_rows) break;
       table.add_row({text_of(Bytes{static_cast<std::uint64_t>(remedies.gives_back(remedy))}),
                      text_of(remedy.outcome.peak_reserved()), text_of(count_of(remedy.outcome.driver_calls())),
-                     text_of(remedy.outcome.failures()), "<code>" + cell(remedy.text) + "</code>"});
+                     text_of(remedy.outcome.failures()),
+                     "<code>" + cell(remedy.text) + "</code>" + release_mark(remedy.outcome)});
       ++shown;
     }
     if (shown > 0) body_ += "<h3>What saves memory, by replay</h3>\n" + table.text();

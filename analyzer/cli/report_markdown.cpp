@@ -147,7 +147,7 @@ void write_fragmentation(std::ostream& out, const Trace& trace, const Report& re
   for (const Remedy& remedy : report.remedies().tried) {
     if (report.remedies().gives_back(remedy) <= 0 || shown++ == most_table_rows) break;
     row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies().gives_back(remedy))}),
-              text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text)});
+              text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text) + release_mark(remedy.outcome)});
   }
   for (const std::string& text : {late_range_text(report), step_plan_text(report)})
     if (!text.empty()) out << '\n' << markdown_escaped(text) << '\n';

@@ -440,7 +440,7 @@ void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport&
   table.add(name_of(result.baseline) + " (in use)", result.baseline);
   table.add_rule();
   for (std::size_t i = 0; i < std::min(report.top, result.settings.size()); ++i)
-    table.add(name_of(result.settings[i]), result.settings[i]);
+    table.add(name_of(result.settings[i]) + release_mark(result.settings[i]), result.settings[i]);
   if (!result.allocators.empty() && !result.settings.empty()) table.add_rule();
   for (const Outcome& outcome : result.allocators) table.add(name_of(outcome), outcome);
   table.print();

@@ -164,8 +164,10 @@ class Text(ProgramTest):
             recorder.add("alloc", BASE + 3 * i * mib, 3 * mib)
         path = self.file("old.pickle", pickle.dumps(snapshot() | {"segments": [], "device_traces": [recorder.entries],
                                                                   "external_annotations": []}))
-        self.assertIn("\nwith PyTorch 2.11 or newer only:\n\nexport PYTORCH_CUDA_ALLOC_CONF=large_segment_size_mb:16\n",
-                      self.answer("tune", path).stdout)
+        text = self.answer("tune", path).stdout
+        self.assertIn("\nwith PyTorch 2.11 or newer only:\n\nexport PYTORCH_CUDA_ALLOC_CONF=large_segment_size_mb:16\n", text)
+        self.assertRegex(text, r"(?m) large_segment_size_mb:16 \(2.11\+\)$")
+        self.assertRegex(self.answer("report", path, "--fragmentation").stdout, r"(?m) large_segment_size_mb:16 \(2.11\+\)$")
         # The program's own settings show that it has such a release.
         text = self.answer("tune", SAMPLES / "mempools_s93428_segment.pickle.xz").stdout
         self.assertIn("\nexport PYTORCH_CUDA_ALLOC_CONF='large_segment_size_mb:32,", text)

@@ -67,6 +67,12 @@ bool Outcome::gave_up() const {
   return std::ranges::any_of(heaps, [](const ReplayResult& r) { return r.gave_up; });
 }
 
+std::string release_mark(const Outcome& outcome) {
+  if (outcome.every_release || !has_settings(outcome.policy)) return {};
+  const std::string release = needs_release(outcome.policy);
+  return release.empty() ? release : " (" + release + "+)";
+}
+
 void rank(std::vector<Outcome>& outcomes, bool limited) {
   std::ranges::stable_sort(outcomes, {}, [&](const Outcome& o) {
     const bool fails = o.failures() > 0;

@@ -46,6 +46,9 @@ inline constexpr double release_margin = 0.05;
 /// What an outcome must save to be recommended to a program that works without it, as a share of the peak.
 inline double worthwhile_share(const Outcome& outcome) { return outcome.every_release ? peak_margin : release_margin; }
 
+/// " (2.11+)": what a table adds to a setting that not every release has, by which it is ranked lower; else empty.
+std::string release_mark(const Outcome& outcome);
+
 /// Puts the best first.
 /// - Outcomes that serve every request precede the others, which follow by number of failures; of those with as many,
 ///   what every release has, the fewest changes, the best known, the least specific values (search_space.h).
