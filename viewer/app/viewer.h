@@ -153,8 +153,18 @@ class Viewer {
   void switch_colours();
   bool knows_categories() const { return live_known_ && live_known_->knows_any; }
   void make_commands();
+  void make_zoom_commands();
+  void make_search_commands();
+  void make_goto_commands();
+  void make_tab_commands();
+  void make_job_commands();
+  void make_colour_commands();
+  void make_verdict_commands();
+  void make_axis_commands();
   void make_control_commands();
   void make_size_commands();
+  void make_text_commands();
+  void make_file_commands();
   std::vector<Command> passing_commands();
   std::string why_no_control(std::string_view tab, std::string_view place);
   bool is_on_screen(std::string_view place) const;
