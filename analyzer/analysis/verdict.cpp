@@ -11,6 +11,7 @@
 #include "analyzer/analysis/insight/remedies.h"
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/lost_frees.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/torch/alloc_conf.h"
@@ -131,11 +132,13 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
     decides.step = step_of(*rounds, decides.peak_event);
     decides.live_step = step_of(*rounds, heap.peak_live_event);
   }
-  if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
+  if (findings.ooms == nullptr) return decides;
+  decides.failed = findings.ooms->count;
+  decides.failure_event = decides.peak_event;  // of those without a size nothing is known
+  if (findings.ooms->examined.empty()) return decides;
   const auto failed = std::ranges::find(findings.ooms->examined, heap.heap, &OutOfMemory::heap);
   const OutOfMemory& first = failed == findings.ooms->examined.end() ? findings.ooms->examined.front() : *failed;
   decides.failure_event = first.event;
-  decides.failed = findings.ooms->count;
   decides.fragmented = static_cast<std::uint64_t>(
       std::ranges::count(findings.ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
   decides.reason = reason_of(first);
@@ -555,6 +558,7 @@ const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHisto
 Verdict make_verdict(const Trace& trace, const Findings& findings) {
   Verdict verdict;
   verdict.incomplete = !trace.read.intact() || trace.losses.ring_full > 0 || trace.losses.history_overflowed;
+  verdict.lacks_frees = may_lack_frees(trace.losses, trace.read);
   verdict.unrecorded = !tells_live_memory(trace);
   verdict.is_instant = is_instant(trace);
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps, findings.devices);

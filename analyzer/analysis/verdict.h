@@ -153,9 +153,10 @@ struct Verdict {
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
-  bool is_instant = false;  // the recording holds one instant: no peak, and nothing that a replay could repeat
-  bool unrecorded = false;  // allocations were not recorded: that there are none says nothing
-  bool incomplete = false;  // parts of the trace are lost, so that there may have been what it doesn't show
+  bool is_instant = false;   // the recording holds one instant: no peak, and nothing that a replay could repeat
+  bool unrecorded = false;   // allocations were not recorded: that there are none says nothing
+  bool incomplete = false;   // parts of the trace are lost, so that there may have been what it doesn't show
+  bool lacks_frees = false;  // may_lack_frees(): what was live, and what a replay needs, is known roughly
   std::optional<Device> device;
   std::vector<Other> others;  // by device
   std::optional<Holders> holders;

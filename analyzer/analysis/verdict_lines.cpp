@@ -81,13 +81,14 @@ std::string of_heaps(const Verdict::Decides& decides) {
   return text;
 }
 
-VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device,
-                         bool is_instant) {
+VerdictLine line_of_peak(const Verdict::Decides& decides, const Verdict& verdict) {
+  const std::optional<Verdict::Device>& device = verdict.device;
   const std::string gpu = gpu_of(decides);
   std::string text = device ? text_of(device->held) + " held" + (gpu.empty() ? " on the device" : gpu)
                      : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
                                                          text_of(decides.peak_live) + " live"
                                                    : text_of(decides.peak_live) + " live" + gpu;
+  if (verdict.lacks_frees) text = "about " + text;
   if (!device && decides.folded_peak > decides.peak_live && decides.folded_peak <= decides.peak_reserved)
     return {"peak",
             text_of(decides.peak_reserved) + " reserved" + gpu + ", at least " + text_of(decides.folded_peak) +
@@ -97,8 +98,8 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
   if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))
     text =
         "at least " + text_of(decides.folded_peak) + " live before the events that are kept, " + text + " among these";
-  return {is_instant ? "instant" : "peak", text + steps_of(decides, device, room - std::min(room, display_width(text))),
-          false};
+  return {verdict.is_instant ? "instant" : "peak",
+          text + steps_of(decides, device, room - std::min(room, display_width(text))), false};
 }
 
 /// The same at a place, if that is known.
@@ -107,6 +108,11 @@ std::string line_at(const std::string& before, const std::string& place, const s
 }
 
 VerdictLine line_of_failures(const Verdict::Decides& decides) {
+  if (decides.requested == 0_B)
+    return {"OOM",
+            counted(decides.failed, "request") + " failed" + gpu_of(decides) +
+                (decides.failed == 1 ? ", its size is not recorded" : ", their sizes are not recorded"),
+            true};
   const std::string requested = text_of(decides.requested);
   if (decides.failed == 1) {
     const std::string before = requested + " refused" + gpu_of(decides);
@@ -304,10 +310,10 @@ std::string percent(const std::pair<std::int64_t, std::int64_t>& saved, Bytes wh
 }
 
 /// `whole`: what the reduction is a share of.
-VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, Bytes whole) {
+VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, Bytes whole, bool lacks_frees) {
   const std::string topic = setting.is_torch ? "set" : "use";
   if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
-  std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  std::string proof = setting.exact ? ", exact replay" : lacks_frees ? ", estimated" : ", by replay";
   const bool is_range =
       !setting.text.empty() && setting.late_range && setting.late_range->first < setting.late_range->second;
   if (is_range) proof = ", recorded late";
@@ -403,7 +409,7 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   std::vector<VerdictLine> lines;
   std::size_t most = most_lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides)
-                                              : line_of_peak(*verdict.decides, verdict.device, verdict.is_instant));
+                                              : line_of_peak(*verdict.decides, verdict));
   if (verdict.holders && (verdict.device || !says_nothing(*verdict.holders))) {
     lines.push_back(verdict.device ? line_of(*verdict.device) : line_of(*verdict.holders));
     // A graph that grows with every step is a leak, and said as one.
@@ -421,7 +427,8 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
         {"use", "torch.cuda.empty_cache() gives back " + text_of(verdict.fragmentation->releasable), false});
   else if (verdict.setting)
     lines.push_back(line_of(*verdict.setting, peak,
-                            verdict.device ? verdict.device->held : verdict.setting->peak + verdict.setting->saved));
+                            verdict.device ? verdict.device->held : verdict.setting->peak + verdict.setting->saved,
+                            verdict.lacks_frees));
   else if (setting_follows)
     --most;
   const auto drop = [&](std::string_view topic) {

@@ -164,6 +164,8 @@ std::optional<Bytes> capacity_below_peak(const Remedies& remedies, const HeapHis
 std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& remedies, const HeapHistory& heap,
                                            const OutOfMemories* ooms, bool exact) {
   std::optional<Verdict::Setting> setting = best_of(remedies, heap, ooms, exact);
+  if (setting && setting->failed_before == 0 && trace.losses.unsized_failures > 0)
+    return Verdict::Setting{.is_torch = setting->is_torch, .instead = "what the failed requests asked for is unknown"};
   if (!setting || !setting->is_torch) return setting;
   for (const Prepared& each : remedies.heaps)
     if (setting->misread.empty()) setting->misread = misread_settings(each.settings);

@@ -248,7 +248,7 @@ std::string findings(const Fleet& fleet) {
   for (const FleetRow& row : fleet.rows)
     if (!row.summary.reason.empty() && ++shown <= most_fleet_rows)
       troubles.add_row({std::to_string(row.rank),
-                        row.summary.status == RankStatus::ok ? "not judged" : std::string(name_of(row.summary.status)),
+                        row.summary.status == RankStatus::ok ? "not judged" : std::string(words_of(row.summary.status)),
                         html_escaped(clipped(row.summary.reason, 500))});
   if (shown > 0) html += "<h2>Incomplete: " + std::to_string(shown) + "</h2>\n" + troubles.text();
   return html;
@@ -364,16 +364,17 @@ class TextPage {
       const RankClass& c = *classes[i];
       const auto worst = std::ranges::max_element(
           c.rows, {}, [&](std::uint32_t row) { return fleet_.rows[row].summary.peak_reserved; });
-      const RankSummary& s = fleet_.rows[*worst].summary;
+      const FleetRow& row = fleet_.rows[*worst];
+      const RankSummary& s = row.summary;
       std::string ranks = shortened(text_of_ranks(ranks_of(fleet_, c.rows)), 26);
       if (c.deviates_from)
         ranks += " (like rank " + std::to_string(fleet_.rows[fleet_.classes[*c.deviates_from].rows.front()].rank) + ")";
-      const bool bound = fleet_.rows[*worst].at_least();
-      const auto most = [&](Bytes bytes) { return (bound ? ">= " : "") + memreel::text_of(bytes); };
-      const std::optional<std::int64_t> left = fleet_.rows[*worst].headroom;
-      const std::string headroom = left ? text_of_signed(*left) : "";
+      const auto bounded = [&](const char* bound, const std::string& text) {
+        return text.empty() ? text : (row.at_least() ? bound : std::string(row.bound())) + text;
+      };
+      const auto most = [&](Bytes bytes) { return bounded(">= ", memreel::text_of(bytes)); };
       table.add_row({most(s.peak_reserved), most(s.peak_allocated), most(s.peak_live),
-                     (bound && !headroom.empty() ? "<= " : "") + headroom, std::to_string(c.rows.size()),
+                     bounded("<= ", row.headroom ? text_of_signed(*row.headroom) : ""), std::to_string(c.rows.size()),
                      std::move(ranks)});
     }
     table.print(out_, 2);
@@ -510,7 +511,7 @@ class TextPage {
       }
       const std::string name(base_name(s.file));
       line("rank " + std::to_string(row.rank) + (row.rank_assumed ? " (assumed)" : "") + ", " + name + ": " +
-           (s.status == RankStatus::ok ? "not judged" : std::string(name_of(s.status))) + ": " + s.reason);
+           (s.status == RankStatus::ok ? "not judged" : std::string(words_of(s.status))) + ": " + s.reason);
     }
     if (hidden > 0) line("and " + std::to_string(hidden) + " more");
     if (std::ranges::any_of(fleet_.rows, &FleetRow::rank_assumed))

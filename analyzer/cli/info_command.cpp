@@ -15,8 +15,8 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/text_table.h"
+#include "formats/model/lost_frees.h"
 #include "formats/model/quantity.h"
-#include "formats/model/trace.h"
 
 namespace memreel::cli {
 namespace {
@@ -109,6 +109,10 @@ void print_origin(const Header& header) {
   if (!versions.empty()) std::cout << "  versions " << versions << '\n';
 }
 
+bool lacks_end(const Trace& trace) {
+  return trace.read.truncated_bytes > 0 || (trace.file_size != 0_B && !trace.read.has_footer);
+}
+
 /// What part of the program's life a recording holds.
 std::string_view kind_of(const Trace& trace) {
   const Losses& losses = trace.losses;
@@ -116,9 +120,11 @@ std::string_view kind_of(const Trace& trace) {
   if (losses.skipped == all_of_a_history()) return "instant";
   if (is_no_history(losses.skipped)) return "series";
   if (losses.folded_events > 0) return "flight";
-  if (losses.history_overflowed || losses.ring_full > 0) return "overflowed";
+  if (losses.history_overflowed) return "overflowed";
+  if (may_lack_frees(losses, trace.read)) return "gaps";
   if (!has_history(trace)) return "instant";
-  return losses.began_late || losses.preexisting_allocations > 0 ? "late" : "whole";
+  if (losses.began_late || losses.preexisting_allocations > 0) return "late";
+  return lacks_end(trace) ? "cut_off" : "whole";
 }
 
 /// The same in words.
@@ -129,6 +135,8 @@ std::string words_of(std::string_view kind) {
   if (kind == "series") return "a series of instants, without what happened between them";
   if (kind == "flight") return "the last events, and a summary of those before";
   if (kind == "overflowed") return "the last events: those before are lost";
+  if (kind == "gaps") return "events in between are lost, perhaps frees among them";
+  if (kind == "cut_off") return "from the first allocation on";
   return kind == "late" ? "begun after the program" : "from the first allocation on";
 }
 
@@ -163,6 +171,7 @@ void print_recording(const Trace& trace, const Rounds& steps) {
   std::string text = words_of(kind_of(trace));
   if (older > 0 && has_history(trace))
     text += "; " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
+  if (lacks_end(trace)) text += "; the end may be lost";
   if (!trace.read.later.empty())
     text =
         text_of(std::uint64_t{trace.read.later.size() + 1}) + " recordings, one after the other; steps are not judged";
@@ -173,9 +182,14 @@ void print_recording(const Trace& trace, const Rounds& steps) {
   std::cout << "  recorded " << wrapped(text, 11).substr(11);
 }
 
-/// `stacks`: as recorded, before frames had names.
-void print_info_json(const Trace& trace, std::size_t stacks, const Rounds& steps) {
-  const KindCounts counts = count_kinds(trace.events);
+/// What is counted before frames have names, and lost frees are added.
+struct Recorded {
+  std::size_t events = 0, stacks = 0;
+  KindCounts kinds{};
+};
+
+void print_info_json(const Trace& trace, const Recorded& recorded, const Rounds& steps) {
+  const KindCounts& counts = recorded.kinds;
   Json kinds = Json::object();
   for (std::size_t k = 0; k < counts.size(); ++k) {
     if (counts.at(k) != 0) kinds[std::string(name_of(static_cast<EventKind>(k)))] = counts.at(k);
@@ -211,27 +225,28 @@ void print_info_json(const Trace& trace, std::size_t stacks, const Rounds& steps
               {"page_size", trace.header.page_size == 0_B ? Json(nullptr) : Json(trace.header.page_size.count)},
               {"environment", json_of(trace.header.environment)},
               {"versions", json_of(trace.header.versions)},
-              {"events", trace.events.count()},
+              {"events", recorded.events},
               {"kinds", std::move(kinds)},
               {"recording", json_of_recording(trace, steps)},
               {"devices", std::move(devices)},
               {"time_span_ns", time_span(trace).count()},
-              {"stacks", stacks},
-              {"lost_events", trace.losses.ring_full + trace.losses.hook_refused + trace.losses.unknown_actions},
+              {"stacks", recorded.stacks},
+              {"lost_events", trace.losses.ring_full + trace.losses.hook_refused + trace.losses.unsized_failures +
+                                  trace.losses.unknown_actions},
               {"losses", json_of_losses(trace)},
               {"bytes", trace.file_size.count},
               {"bytes_per_event", bytes_per_event(trace)}});
 }
 
-void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps) {
+void print_info_text(const Trace& trace, const Recorded& recorded, const Rounds& steps) {
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
   print_origin(trace.header);
   print_recording(trace, steps);
   const std::chrono::duration<double> seconds = time_span(trace);
-  std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()})
+  std::cout << "  events   " << text_of(std::uint64_t{recorded.events})
             << (has_times(trace.events) ? " over " + text_of_seconds(seconds.count()) : "") << '\n'
-            << "  stacks   " << text_of(std::uint64_t{stacks}) << '\n'
+            << "  stacks   " << text_of(std::uint64_t{recorded.stacks}) << '\n'
             << "  size     " << text_of(trace.file_size) << ", " << text_of(bytes_per_event(trace), 2)
             << " bytes per event\n\n";
 
@@ -243,7 +258,7 @@ void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps
                    {"peak reserved", Align::right},
                    {"live at end", Align::right},
                    {"reserved at end", Align::right}});
-  const bool tells_live = tells_live_memory(trace);
+  const bool tells_live = tells_live_memory(trace), lacks_frees = may_lack_frees(trace.losses, trace.read);
   for (const HeapHistory& h : heap_histories(trace)) {
     const Heap& heap = trace.tables[h.heap];
     heaps.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap), std::string(name_of(heap.level)),
@@ -255,16 +270,18 @@ void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps
     bytes.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap),
                    !tells_live           ? "unknown"
                    : older > h.peak_live ? ">= " + text_of(older)
-                                         : text_of(h.peak_live),
+                                         : (lacks_frees ? "about " : "") + text_of(h.peak_live),
                    reserved(h.peak_reserved), tells_live ? text_of(h.end_live) : "unknown", reserved(h.end_reserved)});
   }
   heaps.print(std::cout, 2);
+  if (const std::uint64_t unsized = trace.losses.unsized_failures; unsized > 0)
+    std::cout << "  " << counted(unsized, "more request") << " failed; sizes and heaps are not recorded\n";
   std::cout << '\n';
   bytes.print(std::cout, 2);
 
   std::cout << '\n';
   TextTable kinds({{"event"}, {"count", Align::right}});
-  const KindCounts counts = count_kinds(trace.events);
+  const KindCounts& counts = recorded.kinds;
   for (std::size_t k = 0; k < counts.size(); ++k) {
     if (counts.at(k) != 0) kinds.add_row({std::string(name_of(static_cast<EventKind>(k))), text_of(counts.at(k))});
   }
@@ -274,16 +291,18 @@ void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps
 Exit run_info(const InfoArguments& arguments) {
   Result<Trace> trace = open_sized_input(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
-  const std::size_t stacks = trace->tables.stacks.size() - 1;
+  const Recorded recorded{
+      .events = trace->events.count(), .stacks = trace->tables.stacks.size() - 1, .kinds = count_kinds(trace->events)};
+  add_lost_frees(*trace);
   Rounds steps = steps_of(*trace);
   if (steps.source == RoundSource::repetition) {  // at a place, which may need a name
     name_native_frames(*trace, arguments.file, {});
     steps = steps_of(*trace);
   }
   if (arguments.json)
-    print_info_json(*trace, stacks, steps);
+    print_info_json(*trace, recorded, steps);
   else
-    print_info_text(*trace, stacks, steps);
+    print_info_text(*trace, recorded, steps);
   return Exit::done;
 }
 

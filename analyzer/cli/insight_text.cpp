@@ -433,15 +433,21 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
                    survivor_text(report.remedies(), oom), site == no_stack_label ? "" : site});
   }
   table.print(std::cout, 2);
-  if (shown < report.ooms().count)
-    std::cout << "  ... and " << text_of(report.ooms().count - shown) << " more (--top)\n";
+  if (const std::uint64_t all = report.ooms().count - report.ooms().unsized; shown < all)
+    std::cout << "  ... and " << text_of(all - shown) << " more (--top)\n";
 }
 
 }  // namespace
 
+std::string unsized_text(const OutOfMemories& ooms) {
+  return counted(ooms.unsized, "request") + " failed whose size is not recorded: why, and what would serve " +
+         (ooms.unsized == 1 ? "it" : "them") + ", is not known.";
+}
+
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   if (report.ooms().count == 0) {
-    std::cout << "out of memory: no request failed\n";
+    const std::uint64_t unseen = trace.losses.hook_refused + trace.losses.ring_full + trace.read.missing_events;
+    std::cout << "out of memory: no request failed" << (unseen > 0 ? " of those that were recorded" : "") << '\n';
     return;
   }
   std::cout << red("failed requests") << ": " << text_of(report.ooms().count) << "\n\n";
@@ -449,6 +455,8 @@ void print_ooms_text(const Trace& trace, const Report& report, const ReportOptio
     print_wrapped(setting, 2);
     std::cout << '\n';
   }
+  if (report.ooms().unsized > 0) print_wrapped(unsized_text(report.ooms()), 2);
+  if (report.ooms().examined.empty()) return;
   print_overview(trace, report, options.top);
   if (report.sections.live) {
     std::cout << "  each in full: --oom\n";

@@ -203,7 +203,7 @@ Json json_of_losses(const Header& header, const Losses& losses, const ReadReport
     if (const auto kind = static_cast<EventKind>(i); losses.skipped.contains(kind)) skipped.push_back(name_of(kind));
   return {{"ring_full", losses.ring_full},
           {"stack_table_full", losses.stack_table_full},
-          {"hook_refused", losses.hook_refused},
+          {"hook_refused", losses.hook_refused + losses.unsized_failures},
           {"unknown_actions", losses.unknown_actions},
           {"unmatched_frees", losses.unmatched_frees},
           {"preexisting_allocations", losses.preexisting_allocations},

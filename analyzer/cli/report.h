@@ -129,6 +129,9 @@ std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
 
 std::string text_of_time(Nanoseconds duration);
 
+/// A sentence about failed requests whose size is not recorded.
+std::string unsized_text(const OutOfMemories& ooms);
+
 /// A sentence about the one setting for the whole program; empty if no request failed by fragmentation.
 std::string oom_setting_text(const Report& report);
 

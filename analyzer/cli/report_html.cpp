@@ -314,7 +314,9 @@ class Page {
     }
     const std::size_t shown = std::min(most_ooms, ooms.examined.size());
     for (std::size_t i = 0; i < shown; ++i) oom(ooms.examined[i], i == 0);
-    if (shown < ooms.count) body_ += "<p class=quiet>and " + text_of(ooms.count - shown) + " more</p>\n";
+    if (const std::uint64_t all = ooms.count - ooms.unsized; shown < all)
+      body_ += "<p class=quiet>and " + text_of(all - shown) + " more</p>\n";
+    if (ooms.unsized > 0) body_ += paragraph(unsized_text(ooms));
   }
 
   void oom(const OutOfMemory& oom, bool open) {

@@ -169,6 +169,8 @@ void write_fragmentation(std::ostream& out, const Trace& trace, const Report& re
 void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
   if (report.ooms().count == 0) return;
   open_section(out, "Out of memory");
+  if (report.ooms().unsized > 0) out << unsized_text(report.ooms()) << '\n';
+  if (report.ooms().examined.empty()) return close_section(out);
   row(out, {"requested", "live", "reserved", "largest free", "verdict", "survives with", "where"});
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
   for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms().examined.size()); ++i) {

@@ -23,11 +23,11 @@ Json json_of(const Tables& tables, const Verdict::Decides& decides) {
           {"steps", known(decides.steps)},
           {"failed_requests", decides.failed},
           {"fragmentation_failures", decides.fragmented},
-          {"first_failure", decides.failed == 0 ? Json(nullptr)
-                                                : Json{{"requested_bytes", decides.requested.count},
-                                                       {"live_bytes", decides.live.count},
-                                                       {"reason", known(decides.reason)},
-                                                       {"site", decides.site}}}};
+          {"first_failure", decides.requested == 0_B ? Json(nullptr)
+                                                     : Json{{"requested_bytes", decides.requested.count},
+                                                            {"live_bytes", decides.live.count},
+                                                            {"reason", known(decides.reason)},
+                                                            {"site", decides.site}}}};
 }
 
 Json json_of(const Holders& holders) {

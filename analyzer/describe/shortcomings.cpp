@@ -102,6 +102,8 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   say(losses.stack_table_full, "event lost its stack, or its frames beyond the 4,096th",
       "events lost their stacks, or their frames beyond the 4,096th");
   say(losses.hook_refused, "call could not be observed", "calls could not be observed");
+  say(losses.unsized_failures, "request failed, and its size is not recorded",
+      "requests failed, and their sizes are not recorded");
   say(losses.unknown_actions, "record was left out: it is not of device memory, of an unknown kind, or lacks its size",
       "records were left out: they are not of device memory, of unknown kinds, or lack their size");
   say(losses.unmatched_frees, "free is of an allocation that was never recorded",

@@ -22,29 +22,34 @@ std::vector<std::uint32_t> judged_rows(const Fleet& fleet) {
 Bytes used_by(const FleetRow& row) { return row.summary.peak_reserved + row.beside; }
 
 std::string doubt_of(const FleetRow& row) {
-  return row.at_least() ? "; its recording is " + std::string(name_of(row.summary.status)) + ", so it may need more"
-                        : "";
+  if (row.in_part() && !row.at_least()) return "; its recording lacks events, so it may need more, or less";
+  return row.in_part() ? "; its recording is " + std::string(words_of(row.summary.status)) + ", so it may need more"
+                       : "";
 }
 
 std::string why_of(const FleetRow& row, bool by_headroom) {
   const RankSummary& s = row.summary;
-  const std::string least = row.at_least() ? "at least " : "";
+  const std::string least(row.bound());
   if (!by_headroom)
     return "it reserves most: " + least + text_of(s.peak_reserved) + " at its peak" +
            (row.beside > 0_B ? ", " + text_of(row.beside) + " beside the framework" : "") + doubt_of(row);
   const TightestUse use = on_tightest(row);
   std::string where;
   if (!s.devices.empty()) where = " on GPU " + std::to_string(row.tightest);
-  std::string why = "least headroom: " + (row.at_least() ? std::string("at most ") : "") +
-                    text_of_signed(*row.headroom) + " of " + text_of(use.capacity.value_or(0_B)) + " left" + where +
-                    ", " + least + text_of(use.reserved) + " reserved at its peak";
+  std::string why = "least headroom: " + (row.at_least() ? "at most " : least) + text_of_signed(*row.headroom) +
+                    " of " + text_of(use.capacity.value_or(0_B)) + " left" + where + ", " + least +
+                    text_of(use.reserved) + " reserved at its peak";
   if (row.beside > 0_B) why += ", " + text_of(row.beside) + " beside the framework";
   if (!row.shares.empty())
     why += "; " + ranks_text(row.shares) + (row.shares.size() == 1 ? " uses" : " use") + " the same GPU";
   return why + doubt_of(row);
 }
 
-Nanoseconds failure_time(const FleetRow& row) { return row.summary.begin + row.summary.first_failure_time; }
+/// Where that is not recorded, it was not after the end.
+Nanoseconds failure_time(const FleetRow& row) {
+  const RankSummary& s = row.summary;
+  return s.first_failure ? s.begin + s.first_failure_time : s.end;
+}
 
 /// Nothing for a recording without times, in which events are at 0 or a nanosecond apart.
 std::string when(const std::string& before, double seconds, const std::string& behind = {}) {
@@ -154,7 +159,7 @@ void find_decision(Fleet& fleet) {
   }
   for (std::size_t i = 1; i < std::min(rows.size(), next_shown + 1); ++i) decision.next.push_back(rows[i]);
   for (const std::uint32_t i : rows)
-    if (i != decision.row && fleet.rows[i].at_least()) decision.unsure.push_back(i);
+    if (i != decision.row && fleet.rows[i].in_part()) decision.unsure.push_back(i);
   std::ranges::sort(decision.unsure);
   find_first_failure(fleet, rows, decision);
   fleet.decides = std::move(decision);
@@ -206,8 +211,8 @@ std::optional<AxisImbalance> imbalance_on(const Fleet& fleet, const std::vector<
 void find_imbalance(Fleet& fleet) {
   // Lower bounds would say that their ranks need less than others.
   std::vector<std::uint32_t> rows = judged_rows(fleet);
-  if (std::ranges::any_of(rows, [&](std::uint32_t i) { return !fleet.rows[i].at_least(); }))
-    std::erase_if(rows, [&](std::uint32_t i) { return fleet.rows[i].at_least(); });
+  if (std::ranges::any_of(rows, [&](std::uint32_t i) { return !fleet.rows[i].in_part(); }))
+    std::erase_if(rows, [&](std::uint32_t i) { return fleet.rows[i].in_part(); });
   std::vector<Bytes> peaks;
   double sum = 0;
   for (const std::uint32_t i : rows) {

@@ -21,8 +21,10 @@ struct FleetRow {
   std::int32_t tightest = 0;          // that GPU; the most used one if headroom is unknown
   std::vector<std::uint32_t> shares;  // ranks that use that GPU at the same time
 
-  /// Whether what is known of its peaks is a lower bound.
+  bool in_part() const { return summary.in_part(); }
   bool at_least() const { return summary.at_least(); }
+  /// What stands before its peaks: "at least ", "about ", or nothing.
+  std::string_view bound() const { return at_least() ? "at least " : in_part() ? "about " : ""; }
   bool judged() const { return klass.has_value(); }
 };
 

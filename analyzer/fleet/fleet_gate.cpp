@@ -197,7 +197,7 @@ std::string gap_text(RankStatus status, const RanksAndReasons& of) {
   }
   const std::string first = is_one_reason ? ": " : "; rank " + std::to_string(ranks.front()) + ": ";
   return ranks_text(ranks, longest_list) + (ranks.size() == 1 ? " is " : " are ") +
-         (status == RankStatus::ok ? "not judged" : std::string(name_of(status))) + first + of.front().second;
+         (status == RankStatus::ok ? "not judged" : std::string(words_of(status))) + first + of.front().second;
 }
 
 }  // namespace

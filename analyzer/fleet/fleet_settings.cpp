@@ -189,7 +189,7 @@ Finals finals_of(const Fleet& fleet, std::span<const std::string> candidates, st
     const RankClass& of = fleet.classes[k];
     const bool doubtful = std::ranges::any_of(of.rows, [&](std::uint32_t row) {
       const RankSummary& s = fleet.rows[row].summary;
-      return s.at_least() || s.failed_allocations > 0;
+      return s.in_part() || s.failed_allocations > 0;
     });
     const auto twice = static_cast<std::int64_t>(2 * of.peak_reserved.count);
     finals.spared[k] =

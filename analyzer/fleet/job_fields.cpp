@@ -145,7 +145,8 @@ std::span<const FleetField<FleetRow>> fleet_fields<FleetRow>() {
        "[bytes].",
        17},
       {"at_least", [](const Fleet&, const Row& row) -> Json { return row.judged() && row.at_least(); },
-       "Whether the recording is incomplete: its peaks are lower bounds, its headroom an upper one."},
+       "Whether the recording is incomplete, and its peaks lower bounds, its headroom an upper one: no frees are "
+       "lost."},
       {"devices",
        [](const Fleet& fleet, const Row& row) -> Json { return fleet_json_of(fleet, devices_of(row.summary)); },
        "The process's GPUs, the most used one first."},

@@ -83,7 +83,7 @@ std::string why_of(const Fleet& fleet, const Outlier& outlier, const Rows& neigh
   for (const std::uint32_t row : neighbours)
     if (row != outlier.row) ranks.push_back(fleet.rows[row].rank);
   std::ranges::sort(ranks);
-  std::string why = std::string(fleet.rows[outlier.row].at_least() ? "reserves at least " : "reserves ") +
+  std::string why = "reserves " + std::string(fleet.rows[outlier.row].bound()) +
                     text_of(Bytes{static_cast<std::uint64_t>(outlier.bytes < 0 ? -outlier.bytes : outlier.bytes)}) +
                     (outlier.bytes < 0 ? " less" : " more") + " than the median of its neighbours, " +
                     (ranks.size() > 1 ? "ranks " : "rank ") + text_of_ranks(ranks);
@@ -94,8 +94,8 @@ std::string why_of(const Fleet& fleet, const Outlier& outlier, const Rows& neigh
 void judge_neighbours(Fleet& fleet, const Rows& rows) {
   if (rows.size() < 2) return;
   // Ranks that are known in part say nothing of what is usual, and can't be said to need less.
-  const bool any_whole = std::ranges::any_of(rows, [&](std::uint32_t row) { return !fleet.rows[row].at_least(); });
-  const auto counts = [&](std::uint32_t row) { return !any_whole || !fleet.rows[row].at_least(); };
+  const bool any_whole = std::ranges::any_of(rows, [&](std::uint32_t row) { return !fleet.rows[row].in_part(); });
+  const auto counts = [&](std::uint32_t row) { return !any_whole || !fleet.rows[row].in_part(); };
   std::vector<double> peaks, distances, leaks, usual_peaks, usual_distances, usual_leaks;
   for (const std::uint32_t row : rows) {
     peaks.push_back(peak_of(fleet, row));

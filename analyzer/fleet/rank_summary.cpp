@@ -276,9 +276,11 @@ std::vector<std::string> names_of_heaps(const Tables& tables, const std::vector<
 /// Requests refused on any of the process's GPUs.
 void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSummary& summary) {
   const Events& events = trace.events;
+  summary.failed_allocations = trace.losses.unsized_failures;
   for (std::size_t i = 0; (i = events.find(EventKind::alloc_failed, i)) < events.count(); ++i) {
     if (std::ranges::find(heaps, trace.tables[events.origin(i)].heap, &Prepared::heap) == heaps.end()) continue;
-    if (++summary.failed_allocations > 1) continue;
+    ++summary.failed_allocations;
+    if (summary.first_failure) continue;
     summary.first_failure = events.size(i);
     summary.first_failure_time = since_start(trace, i);
   }
@@ -291,7 +293,7 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
     summary.status = RankStatus::damaged;
   else if (trace.read.truncated_bytes > 0 || (trace.file_size != 0_B && !trace.read.has_footer))
     summary.status = RankStatus::truncated;
-  else if (losses.ring_full > 0 || losses.began_late || losses.history_overflowed || losses.folded_events > 0 ||
+  else if (summary.lost_events > 0 || losses.began_late || losses.history_overflowed || losses.folded_events > 0 ||
            losses.unknown_actions > 0 || losses.unmatched_frees > 0 || !trace.read.later.empty())
     summary.status = RankStatus::overflowed;
   if (summary.status == RankStatus::ok) return;
@@ -301,6 +303,10 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
 }  // namespace
 
 std::string_view name_of(RankStatus status) { return status_names.at(static_cast<std::size_t>(status)); }
+
+std::string_view words_of(RankStatus status) {
+  return status == RankStatus::overflowed ? "incomplete" : name_of(status);
+}
 
 RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern,
                       const std::string& only) {
@@ -347,7 +353,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   if (event < trace.events.count()) summary.peak_reserved_time = trace.events.time(event) - summary.begin;
   if (!segments) summary.reserved = summary.allocated;
   // Where events are lost, frees may be, and what is live only seems to exceed what was reserved.
-  if (segments && summary.at_least()) {
+  if (segments && summary.in_part()) {
     summary.peak_allocated = std::min(summary.peak_allocated, summary.peak_reserved);
     summary.peak_live = std::min(summary.peak_live, summary.peak_allocated);
   }

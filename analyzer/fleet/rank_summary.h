@@ -28,6 +28,8 @@ constexpr RankStatus highest(RankStatus) { return RankStatus::missing; }
 
 /// "ok", "overflowed"...
 std::string_view name_of(RankStatus status);
+/// The same in a sentence: "incomplete", which may have other reasons than a ring that overflowed.
+std::string_view words_of(RankStatus status);
 
 struct CodeFrame {
   std::string function, file;
@@ -142,8 +144,12 @@ struct RankSummary {
   }
   /// Whether the process held memory, if only in other heaps than the one asked for.
   bool held_memory() const { return has_memory || !heaps.empty(); }
-  /// Whether parts of the recording are missing, so that its peaks are only known to be reached.
-  bool at_least() const { return status != RankStatus::ok; }
+  /// Whether parts of the recording are missing.
+  bool in_part() const { return status != RankStatus::ok; }
+  /// Whether its peaks are only known roughly: frees may be among what was lost.
+  bool lacks_frees() const { return lost_events > 0; }
+  /// Whether its peaks are only known to be reached.
+  bool at_least() const { return in_part() && !lacks_frees(); }
 };
 template <>
 struct wire::MembersOf<RankSummary> {

@@ -35,6 +35,8 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
   }
   if (losses.ring_full > 0) missing.push_back(counted(losses.ring_full, "event") + " that the recorder dropped");
   if (losses.hook_refused > 0) missing.push_back(counted(losses.hook_refused, "call") + " that could not be observed");
+  if (losses.unsized_failures > 0)
+    missing.push_back("the sizes of " + counted(losses.unsized_failures, "request") + " that failed");
   if (losses.unknown_actions > 0)
     missing.push_back(counted(losses.unknown_actions, "record") +
                       (losses.unknown_actions == 1 ? " that was" : " that were") +

@@ -36,17 +36,18 @@ std::size_t complete_trace(Trace& trace) {
   const std::size_t repeated = part_with_repeated_frees(trace);
   if (trace.initial_heaps.empty()) trace.initial_heaps = restated_heaps(trace);
   const std::size_t tied = tie_levels(trace);
-  return repeated + tied + infer_torch_calls(trace);
+  const std::size_t inferred = infer_torch_calls(trace);
+  return repeated + tied + inferred + add_lost_frees(trace);
 }
 
-bool may_be_completed(const Header& header, const Tables& tables) {
-  return std::ranges::any_of(tables.heaps, [&](const Heap& framework) {
-    if (framework.level != Level::framework) return false;
-    if (is_recording(header) && framework.observes_completion) return true;
-    return std::ranges::any_of(tables.heaps, [&](const Heap& driver) {
-      return driver.level == Level::driver && driver.device == framework.device && driver.device >= 0;
-    });
-  });
+bool may_be_completed(const Header& header, const Tables& tables, bool lacks_frees) {
+  return lacks_frees || std::ranges::any_of(tables.heaps, [&](const Heap& framework) {
+           if (framework.level != Level::framework) return false;
+           if (is_recording(header) && framework.observes_completion) return true;
+           return std::ranges::any_of(tables.heaps, [&](const Heap& driver) {
+             return driver.level == Level::driver && driver.device == framework.device && driver.device >= 0;
+           });
+         });
 }
 
 void CompletedStream::see(const EventColumns& events) {
@@ -54,13 +55,14 @@ void CompletedStream::see(const EventColumns& events) {
   seen_ += static_cast<std::uint32_t>(events.count());
 }
 
-bool CompletedStream::end_first_pass(const Header& header, const Tables& tables) {
+bool CompletedStream::end_first_pass(const Header& header, const Tables& tables, bool lacks_frees) {
   tied_levels_ = std::move(ties_).finish();
-  if (!may_be_completed(header, tables)) return false;
+  lacks_frees_ = lacks_frees;
+  if (!may_be_completed(header, tables, lacks_frees)) return false;
   tables_ = tables;
   if (is_recording(header)) finder_.emplace(tables_);
   seen_ = 0;
-  return tied_levels_.count() > 0 || (finder_ && finder_->possible());
+  return lacks_frees || tied_levels_.count() > 0 || (finder_ && finder_->possible());
 }
 
 void CompletedStream::see_again(const EventColumns& events) {
@@ -79,14 +81,20 @@ void CompletedStream::end_second_pass() {
 
 const EventColumns& CompletedStream::Pass::next(const EventColumns& events) {
   out_.clear();
+  std::vector<Event> behind_frees;
+  const auto put = [&](const Event& event) {
+    if (!frees_) return out_.push_back(event);
+    behind_frees.clear();
+    frees_->follow(event, behind_frees);
+    for (const Event& each : behind_frees) out_.push_back(each);
+  };
   const std::vector<TorchCall>& calls = subject_->calls_;
   for (std::size_t i = 0; i < events.count(); ++i) {
     Event event = events[i];
     if (!subject_->tied_levels_.rewrite_again(event, seen_++)) continue;
     for (; call_ < calls.size() && calls[call_].before == tied_; ++call_)
-      out_.push_back(
-          {.kind = calls[call_].kind, .origin = calls[call_].origin, .stack = event.stack, .time = event.time});
-    out_.push_back(event);
+      put({.kind = calls[call_].kind, .origin = calls[call_].origin, .stack = event.stack, .time = event.time});
+    put(event);
     ++tied_;
   }
   return out_;

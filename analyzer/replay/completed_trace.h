@@ -7,19 +7,20 @@
 
 #include "analyzer/analysis/history/levels.h"
 #include "analyzer/replay/torch_calls.h"
-#include "formats/model/trace.h"
+#include "formats/model/lost_frees.h"
 #include "formats/torch/settings.h"
 
 namespace memreel {
 
 /// Completes a trace for all analyses and the viewer: links its levels (analyzer/analysis/history/levels.h), so that
 /// nothing is counted twice; takes the frees of a program's own pools that free nothing, since they were requested
-/// before, from their allocations; and adds the calls that PyTorch's allocator does not record (torch_calls.h) and the
-/// initial heaps of a flight recorder's trace (restated_heaps()). Returns the number of changed events; 0: none.
+/// before, from their allocations; and adds the calls that PyTorch's allocator does not record (torch_calls.h), the
+/// frees that were lost (lost_frees.h) and the initial heaps of a flight recorder's trace (restated_heaps()). Returns
+/// the number of changed events; 0: none.
 std::size_t complete_trace(Trace& trace);
 
-/// Whether complete_trace() may change a trace with this header and these tables.
-bool may_be_completed(const Header& header, const Tables& tables);
+/// Whether complete_trace() may change a trace with this header and these tables. `lacks_frees`: may_lack_frees().
+bool may_be_completed(const Header& header, const Tables& tables, bool lacks_frees);
 
 /// The same block by block, for a trace that is read more than once. Memory: segments, and the driver's allocations.
 class CompletedStream {
@@ -31,7 +32,7 @@ class CompletedStream {
   void see(const EventColumns& events);
   /// Ends the first pass; `tables` must be complete. Returns false if there is nothing to change, so no second pass is
   /// needed.
-  bool end_first_pass(const Header& header, const Tables& tables);
+  bool end_first_pass(const Header& header, const Tables& tables, bool lacks_frees);
   /// The second pass: processes the same events again.
   void see_again(const EventColumns& events);
   void end_second_pass();
@@ -42,12 +43,15 @@ class CompletedStream {
   /// Yields the trace's final events from the beginning; may be created repeatedly after the second pass.
   class Pass {
    public:
-    explicit Pass(const CompletedStream& subject) : subject_(&subject) {}
+    explicit Pass(const CompletedStream& subject) : subject_(&subject) {
+      if (subject.lacks_frees_) frees_.emplace(subject.tables_);
+    }
     /// The final form of the next events. Valid until the next call.
     const EventColumns& next(const EventColumns& events);
 
    private:
     const CompletedStream* subject_;
+    std::optional<LostFrees> frees_;
     EventColumns out_;
     std::uint32_t seen_ = 0;  // number of events of the trace
     std::uint32_t tied_ = 0;  // number of events left after linking levels
@@ -61,6 +65,7 @@ class CompletedStream {
   std::optional<TorchCalls> finder_;
   std::vector<TorchCall> calls_;
   std::uint32_t seen_ = 0, tied_ = 0;
+  bool lacks_frees_ = false;
 };
 
 // How the memory was divided that PyTorch's allocators held where a flight recorder's trace begins.

@@ -101,7 +101,8 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
                     .losses = reader->losses(),
                     .initial_heaps = restated->empty() ? reader->initial_heaps() : *restated,
                     .read = reader->report()};
-  if (subject.end_first_pass(reader->header(), reader->tables())) {
+  const bool lacks_frees = may_lack_frees(reader->losses(), reader->report());
+  if (subject.end_first_pass(reader->header(), reader->tables(), lacks_frees)) {
     const auto once_more = [&](const auto& take) -> Result<void> {
       Result<TraceReader> again = open_reader(path, memory_limit);
       if (!again) return std::move(again).error();

@@ -18,6 +18,7 @@
 
 #include "collector/record/launch.h"
 #include "formats/model/live_set.h"
+#include "formats/model/lost_frees.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/trace.h"
@@ -80,15 +81,28 @@ Bytes held_on(std::int32_t device, const LiveSet& live, const Tables& tables) {
 
 }  // namespace
 
-Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
-  auto file = open_file(trace);
-  if (!file) return std::move(file).error();
-  TraceFacts facts{.file_size = {(*file)->size()}};
-  auto reader = TraceReader::open(*file, trace.string());
-  if (!reader) return std::move(reader).error();
+namespace {
+
+/// Adds what the events say. `lacks_frees`: may_lack_frees(), which is known at the end.
+Result<TraceReader> read_events(const std::shared_ptr<ByteFile>& file, const std::string& name, bool lacks_frees,
+                                TraceFacts& facts) {
+  auto reader = TraceReader::open(file, name);
+  if (!reader) return reader;
 
   const Tables& tables = reader->tables();
   LiveSet live(tables);
+  LostFrees frees(tables);
+  std::vector<Event> behind_frees;
+  const auto take = [&](Event event) {
+    live.apply(event);
+    const Heap& heap = tables[tables[event.origin].heap];
+    if (!is_device_memory(heap)) return;
+    if (event.kind == EventKind::alloc_failed) ++facts.devices[heap.device].failures;
+    if (event.kind == EventKind::alloc || is_segment(event.kind)) {
+      Bytes& peak = facts.devices[heap.device].peak;
+      peak = std::max(peak, held_on(heap.device, live, tables));
+    }
+  };
   EventBatch batch;
   while (true) {
     const auto more = reader->next(batch);
@@ -97,18 +111,37 @@ Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
     for (std::size_t i = 0; i < batch.events.count(); ++i) {
       Event event = batch.events[i];
       if (event.kind == EventKind::alloc) event.allocation = static_cast<AllocationId>(batch.first_allocation++);
-      live.apply(event);
-      const Heap& heap = tables[tables[event.origin].heap];
-      if (!is_device_memory(heap)) continue;
-      if (event.kind == EventKind::alloc_failed) ++facts.devices[heap.device].failures;
-      if (event.kind == EventKind::alloc || is_segment(event.kind)) {
-        Bytes& peak = facts.devices[heap.device].peak;
-        peak = std::max(peak, held_on(heap.device, live, tables));
+      if (!lacks_frees) {
+        take(event);
+        continue;
       }
+      behind_frees.clear();
+      frees.follow(event, behind_frees);
+      for (const Event& each : behind_frees) take(each);
     }
     facts.events += batch.events.count();
   }
-  for (auto& [number, device] : facts.devices) device.end = held_on(number, live, tables);
+  for (auto& [number, device] : facts.devices) {
+    device.end = held_on(number, live, tables);
+    device.peak_about = lacks_frees;
+  }
+  return reader;
+}
+
+}  // namespace
+
+Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
+  auto file = open_file(trace);
+  if (!file) return std::move(file).error();
+  TraceFacts facts{.file_size = {(*file)->size()}};
+  auto reader = read_events(*file, trace.string(), false, facts);
+  if (!reader) return std::move(reader).error();
+  if (may_lack_frees(reader->losses(), reader->report())) {
+    facts = {.file_size = facts.file_size};
+    reader = read_events(*file, trace.string(), true, facts);
+    if (!reader) return std::move(reader).error();
+  }
+  const Tables& tables = reader->tables();
   for (std::size_t i = 0; i < tables.heaps.size(); ++i) {
     const HeapId heap{static_cast<std::uint32_t>(i)};
     if (!is_device_memory(tables[heap])) continue;
@@ -201,11 +234,13 @@ std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std:
   std::string text;
   for (const auto& [device, facts] : devices) {
     text += (text.empty() ? "" : "; ") + ("GPU " + std::to_string(device)) + ": peak " +
-            (facts.peak_at_least ? "at least " : "") + text_of(facts.peak) + ", " + text_of(facts.end) + " live " +
-            std::string(moment);
+            (facts.peak_at_least ? "at least "
+             : facts.peak_about  ? "about "
+                                 : "") +
+            text_of(facts.peak) + ", " + text_of(facts.end) + " live " + std::string(moment);
     if (facts.failures > 0) text += ", " + counted(facts.failures, "failed allocation");
   }
-  return text.empty() ? "no device memory" : text;
+  return text.empty() ? "no device memory seen" : text;
 }
 
 /// "; dumps run-dump-1.reel, run-dump-2.reel"

@@ -21,6 +21,7 @@ namespace memreel::record {
 
 struct DeviceFacts {
   Bytes peak;                  // most bytes held from the driver at once
+  bool peak_about = false;     // frees may be lost
   bool peak_at_least = false;  // it was before the events that a flight recorder keeps, of which sums are known
   Bytes end;                   // bytes held at the end
   std::uint64_t failures = 0;

@@ -66,7 +66,7 @@ std::string heap_line(const WatchedProcess& process, const WatchedHeap* heap, bo
                      left(first ? process.name : "", 15) + "  ";
   if (heap == nullptr) {
     if (!process.problem.empty()) return line + process.problem;
-    return line + (process.status.recording ? "holds no device memory" : "dormant: memreel attach starts recording");
+    return line + (process.status.recording ? "no device memory seen" : "dormant: memreel attach starts recording");
   }
   const attach::HeapStatus& status = heap->status;
   return line + right_aligned(std::to_string(status.device), 3) + "  " + left(status.name, 12) + "  " +

@@ -477,6 +477,7 @@ Losses sum_of(const Losses& recording, const Losses& profile) {
   sum.unmatched_frees += profile.unmatched_frees;
   sum.preexisting_allocations += profile.preexisting_allocations;
   sum.began_late |= profile.began_late;
+  sum.unsized_failures += profile.unsized_failures;
   return sum;
 }
 

@@ -186,7 +186,8 @@ struct Losses {
   // was live then is in the trace: its allocations come first, with their original times and stacks.
   std::uint64_t folded_events = 0;
   Nanoseconds folded_until{};
-  std::uint64_t folded_left_out = 0;  // the smallest allocations live then, for which there was no room
+  std::uint64_t folded_left_out = 0;   // the smallest allocations live then, for which there was no room
+  std::uint64_t unsized_failures = 0;  // requests that failed, of which neither size nor heap were recorded
 
   friend bool operator==(const Losses&, const Losses&) = default;
 };

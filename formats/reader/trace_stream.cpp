@@ -27,7 +27,8 @@ Losses operator+(const Losses& a, const Losses& b) {
           .skipped = a.skipped | b.skipped,
           .folded_events = a.folded_events + b.folded_events,
           .folded_until = std::max(a.folded_until, b.folded_until),
-          .folded_left_out = a.folded_left_out + b.folded_left_out};
+          .folded_left_out = a.folded_left_out + b.folded_left_out,
+          .unsized_failures = a.unsized_failures + b.unsized_failures};
 }
 
 /// Twice what a flight recorder writes.

@@ -31,12 +31,13 @@ struct MembersOf<Header> {
 
 template <>
 struct MembersOf<Losses> {
-  static constexpr std::tuple all{member(1, &Losses::ring_full),       member(2, &Losses::stack_table_full),
-                                  member(3, &Losses::hook_refused),    member(4, &Losses::unknown_actions),
-                                  member(5, &Losses::unmatched_frees), member(6, &Losses::preexisting_allocations),
-                                  member(7, &Losses::began_late),      member(8, &Losses::history_overflowed),
-                                  member(9, &Losses::skipped),         member(10, &Losses::folded_events),
-                                  member(11, &Losses::folded_until),   member(12, &Losses::folded_left_out)};
+  static constexpr std::tuple all{member(1, &Losses::ring_full),        member(2, &Losses::stack_table_full),
+                                  member(3, &Losses::hook_refused),     member(4, &Losses::unknown_actions),
+                                  member(5, &Losses::unmatched_frees),  member(6, &Losses::preexisting_allocations),
+                                  member(7, &Losses::began_late),       member(8, &Losses::history_overflowed),
+                                  member(9, &Losses::skipped),          member(10, &Losses::folded_events),
+                                  member(11, &Losses::folded_until),    member(12, &Losses::folded_left_out),
+                                  member(13, &Losses::unsized_failures)};
 };
 
 // Messages with many rows, which are columns of another message, as a zstd frame.

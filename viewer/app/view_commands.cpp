@@ -168,7 +168,7 @@ void Viewer::make_goto_commands() {
              layout_.show_tab("oom");
              selection_.remember();
            })
-      .why_not = [this] { return document_->columns.failure.empty() ? "no request failed" : ""; };
+      .why_not = [this] { return document_->columns.failure.empty() ? why_no_failures(document_->trace.get()) : ""; };
   keys.add("Go to the end", "", 0, 0,
            [this] {
              go_to("end");

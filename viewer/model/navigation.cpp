@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "analyzer/analysis/verdict.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::viewer {
 namespace {
@@ -102,6 +103,12 @@ void look_at_selected(const Document& document, Selection& selection) {
   }
   if (before == selection.view) selection.look_at_all(document);
   selection.remember();
+}
+
+std::string why_no_failures(const Trace* trace) {
+  const std::uint64_t unsized = trace == nullptr ? 0 : trace->losses.unsized_failures;
+  if (unsized == 0) return "no request failed";
+  return counted(unsized, "request") + " failed, but not when, nor of what size, was recorded";
 }
 
 }  // namespace memreel::viewer

@@ -32,4 +32,7 @@ void step_mark(const Document& document, Selection& selection, int by);
 /// Shows the marked range, else the selection's lifetime, else everything; everything if that is shown already.
 void look_at_selected(const Document& document, Selection& selection);
 
+/// Why there is no failed request to go to. `trace` may be null.
+std::string why_no_failures(const Trace* trace);
+
 }  // namespace memreel::viewer

@@ -188,10 +188,10 @@ class Overview {
     line.begin = s.begin;
     line.end = s.end;
     Kind kind = row.judged() ? plain : s.status == RankStatus::duplicate ? duplicate : unreadable;
-    if (line.at_least) kind = in_part;
+    if (row.judged() && row.in_part()) kind = in_part;
     if (row.judged()) mark(index, line, kind);
     if (s.status != RankStatus::ok && s.status != RankStatus::missing)
-      add_note(line, std::string(name_of(s.status)) + ": " + s.reason);
+      add_note(line, std::string(words_of(s.status)) + ": " + s.reason);
     if (kind == plain) placed.klass = row.klass;
     const auto failed_at = line.failed_at.value_or(Nanoseconds{}).count();
     placed.order = {kind, kind == failure ? failed_at : 0, row.rank};
@@ -214,7 +214,7 @@ class Overview {
     }
     if (s.failed_allocations > 0) {
       line.failed = true;
-      line.failed_at = s.begin + s.first_failure_time;
+      if (s.first_failure) line.failed_at = s.begin + s.first_failure_time;
       kind = failure;
       add_note(line, failure_note(s));
     }

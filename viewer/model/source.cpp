@@ -43,7 +43,8 @@ Result<void> within_memory(const std::filesystem::path& file, const Work& work) 
 
 /// Whether it is shown completed, as for judging.
 bool is_completed(const Trace& trace) {
-  return trace.events.count() <= longest_in_memory && may_be_completed(trace.header, trace.tables);
+  return trace.events.count() <= longest_in_memory &&
+         may_be_completed(trace.header, trace.tables, may_lack_frees(trace.losses, trace.read));
 }
 
 }  // namespace

@@ -259,7 +259,9 @@ void Browser::press_escape() {
 
 void Browser::show_tab(Tab tab) {
   if (!has_tab(tab)) {
-    said_ = tab == Tab::failures ? "no request failed" : tab == Tab::ranks ? "one trace is open" : "not recorded";
+    said_ = tab == Tab::failures ? why_no_failures(session_->document().trace.get())
+            : tab == Tab::ranks  ? "one trace is open"
+                                 : "not recorded";
     return;
   }
   tab_ = tab;

@@ -110,7 +110,7 @@ class RecordedRows {
     }
     if (process.heaps.empty()) {
       const std::string why = !process.problem.empty() ? process.problem
-                              : process.is_recording   ? "holds no device memory"
+                              : process.is_recording   ? "no device memory seen"
                                                        : "dormant";
       std::vector<std::string> cells(list_.columns.size());
       cells[cells.size() - 2] = std::to_string(process.process);

@@ -10,6 +10,7 @@
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/leaks_evidence.h"
 #include "analyzer/describe/own_frame.h"
+#include "formats/model/lost_frees.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -491,7 +492,7 @@ bool tells_lives(EventKinds skipped) {
 std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
 
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of) {
-  if (!tells_lives(trace.losses.skipped)) return {.unrecorded = true};
+  if (!tells_lives(trace.losses.skipped) || may_lack_frees(trace.losses, trace.read)) return {.unrecorded = true};
   return Search(trace, options, rounds_of).report();
 }
 

@@ -279,7 +279,8 @@ const OutOfMemory* OutOfMemories::of_event(std::uint64_t event) const {
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
                              const std::function<const Activity&()>& activity, std::optional<Bytes> capacity) {
   Incidents incidents = find_incidents(trace);
-  OutOfMemories result{.count = incidents.failed.size(), .retried = incidents.retried};
+  const std::uint64_t unsized = trace.losses.unsized_failures;
+  OutOfMemories result{.count = incidents.failed.size() + unsized, .unsized = unsized, .retried = incidents.retried};
   if (incidents.failed.empty()) return result;
   if (incidents.failed.size() > OutOfMemories::most_examined) incidents.failed.resize(OutOfMemories::most_examined);
   std::vector<std::uint32_t> told;

@@ -195,6 +195,7 @@ struct OutOfMemory {
 struct OutOfMemories {
   std::vector<OutOfMemory> examined;  // by event; only the first most_examined
   std::uint64_t count = 0;            // number of all failed requests: each once, however many heaps refused it
+  std::uint64_t unsized = 0;          // of these, those whose size is not recorded: none is examined
   std::uint64_t retried = 0;          // requests first refused by the driver, but finally served
 
   /// The one setting for the whole program: the one of Remedies::tried that serves most of the `fragmented`.

@@ -145,7 +145,7 @@ void write_trace(const Recording& recording, ImportOutput& writer) {
     heaps.emplace_back(name, std::move(events[number]), writer);
   }
 
-  Losses losses{.hook_refused = recording.failures, .unknown_actions = recording.incomplete};
+  Losses losses{.unknown_actions = recording.incomplete, .unsized_failures = recording.failures};
   for (const HeapWriter& heap : heaps) heap.count_losses(losses);
   writer.set_losses(losses);
 

@@ -161,7 +161,7 @@ TEST(Fleet, OfTwoRecordingsTheCompleteOneIsJudgedThenTheLater) {
 TEST(Fleet, ARankThatLostEventsDoesNotDecideInSilence) {
   RankSummary s = rank_of(0, 1, 2_GiB);
   s.status = RankStatus::overflowed;
-  EXPECT_THAT(assembled({s, rank_of(1, 1, 1_GiB)}).decides->why, HasSubstr("overflowed"));
+  EXPECT_THAT(assembled({s, rank_of(1, 1, 1_GiB)}).decides->why, HasSubstr("incomplete"));
 }
 
 /// Nine tenths of the requests are those of `program`.

@@ -323,7 +323,8 @@ TEST(Conformance, EveryMemberOfLosses) {
                       .skipped = EventKinds(EventKind::sync) | EventKinds(EventKind::mark),
                       .folded_events = 10,
                       .folded_until = Nanoseconds(-11),
-                      .folded_left_out = 12};
+                      .folded_left_out = 12,
+                      .unsized_failures = 13};
   const std::string packet = encode_losses(losses);
   EXPECT_EQ(decode_losses(message_of(packet)), losses);
   const schema::Losses read = read_packet(packet).losses();
@@ -338,6 +339,7 @@ TEST(Conformance, EveryMemberOfLosses) {
   EXPECT_EQ(read.folded_events(), 10);
   EXPECT_EQ(read.folded_until_ns(), -11);
   EXPECT_EQ(read.folded_left_out(), 12);
+  EXPECT_EQ(read.unsized_failures(), 13);
   // Each alone: the two flags have the same value.
   EXPECT_TRUE(read_packet(encode_losses({.began_late = true})).losses().began_late());
   EXPECT_TRUE(read_packet(encode_losses({.history_overflowed = true})).losses().history_overflowed());
