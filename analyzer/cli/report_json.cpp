@@ -217,7 +217,7 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"stranded_stream_bytes", oom.stranded.other_streams.count},
                {"stranded_pool_bytes", oom.stranded.other_pools.count},
                {"fragmentation_index", oom.fragmentation_index},
-               {"own_limit", oom.own_limit() || oom.at_maximum},
+               {"own_limit", oom.own_limit()},
                {"hole", json_of_gap(trace, oom.gap_in_pool_stream, event.time)},
                {"largest_hole", json_of_gap(trace, oom.largest_gap, event.time)},
                {"levels", std::move(levels)},

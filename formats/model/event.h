@@ -58,7 +58,7 @@ inline constexpr std::uint64_t sync_device = 1;
 inline constexpr std::uint64_t sync_edge = 2;
 
 /// `value` of an `alloc_failed` event: the bytes that the device said were free, 1 if it had none, 0 if it said
-/// nothing; `refused_at_maximum` if the pool said that it was at a maximum of its own.
+/// nothing; `refused_at_maximum` if the pool said that it could not grow, at a maximum of its own if it has one.
 inline constexpr std::uint64_t refused_at_maximum = (std::uint64_t{1} << 60U) - 1;  // no device has as much
 constexpr std::uint64_t free_when_failed_value(Bytes free) { return free.count == 0 ? 1 : free.count; }
 constexpr std::optional<Bytes> free_when_failed(std::uint64_t value) {

@@ -349,7 +349,7 @@ class Instants(ProgramTest):
         for process in (run("report", file), run("report", file, "--capacity", "8GiB"), run("report", file, "--oom", "--capacity", "8GiB")):
             self.assertEqual(process.returncode, 0)
             self.assertNotRegex(process.stdout, "fragmentation|cuda.async|\\b0 B|no stack")
-            self.assertIn("the pool's own maximum" if "OOM" in process.stdout else "reached the maximum", " ".join(process.stdout.split()))
+            self.assertIn("the pool could not grow" if "OOM" in process.stdout else "the pool could not grow: it was at its maximum, if one was set", " ".join(process.stdout.split()))
             self.assertIn("raise the pool's maximum", " ".join(process.stdout.split()))
             self.assertIn("only failed requests were recorded", process.stderr)
         self.assertRegex(run("info", file).stdout, r"failed requests only(?s:.*)unknown +unknown +unknown +unknown")

@@ -92,7 +92,7 @@ constexpr std::array rows{
          "less is left for others"}},
     Row{Kind::own_limit,
         "rmm",
-        {"raise the pool's maximum, and its initial size to at least the largest request",
+        {"raise the pool's maximum if one is set, and its initial size to at least the largest request",
          "the device has less for others from the start"}},
     Row{Kind::own_limit, "ort", {"raise gpu_mem_limit of the CUDA execution provider", "less is left for others"}},
     Row{Kind::own_limit,
@@ -239,7 +239,7 @@ constexpr std::array rows{
     Row{Kind::no_figures, "cuda.opencl", {"smaller buffers: drivers also limit the size of one", ""}},
     Row{Kind::no_figures,
         "rmm.pool",
-        {"raise the pool's maximum, and its initial size to at least the largest request",
+        {"raise the pool's maximum if one is set, and its initial size to at least the largest request",
          "the device has less for others from the start"}},
     Row{Kind::no_figures, "", {"nvidia-smi or rocm-smi, for who holds the device: often it is another process", ""}},
 };

@@ -9,10 +9,12 @@
 namespace memreel::explain {
 namespace {
 
-/// A pool grows to its maximum and no further, whatever the device has left.
+/// A pool grows to its maximum and no further, whatever the device has left. By default it has none, and then the same
+/// text says that the device refused.
 void pool_maximum_rule(Failure& failure) {
   failure.kind = failure.figures.empty() ? Kind::no_figures : Kind::own_limit;
-  failure.because = "the pool may not grow beyond the maximum that it was given";
+  failure.because =
+      "the pool may not grow beyond the maximum that it was given; if it was given none, the device refused";
 }
 
 /// Spark's pool takes its maximum at the start: what is not allocated of it is free, in pieces.
@@ -52,22 +54,24 @@ const std::array texts_of_rapids{
                    "exceeded (failed to "
                    "allocate 1.500 GiB)",
         .meaning =
-            "The pool's own maximum, not the device: a pool can't serve a request from two upstream blocks, so that "
-            "an initial size near the maximum serves more.",
+            "The pool's own maximum or, if none was set, the device: a pool can't serve a request from two upstream "
+            "blocks, so that an initial size near the maximum serves more.",
         .printed_by = "rmm/mr/device/pool_memory_resource.hpp",
         .rule = pool_maximum_rule,
         .extent = 200},
-    Grammar{.name = "rmm.pool_maximum_short",
-            .framework = rmm,
-            .releases = "before 24.12",
-            .key = "maximumpoolsizeexceeded",
-            .head = R"((?:\[Upstream {requested}\]\[FAILURE )?Maximum pool size exceeded)",
-            .example = "MemoryError: std::bad_alloc: out_of_memory: RMM failure at: pool_memory_resource.hpp: Maximum "
-                       "pool size exceeded",
-            .meaning = "The pool's own maximum, not the device; this release does not say how much was requested.",
-            .printed_by = "rmm/mr/device/pool_memory_resource.hpp",
-            .rule = pool_maximum_rule,
-            .extent = 120},
+    Grammar{
+        .name = "rmm.pool_maximum_short",
+        .framework = rmm,
+        .releases = "before 24.12",
+        .key = "maximumpoolsizeexceeded",
+        .head = R"((?:\[Upstream {requested}\]\[FAILURE )?Maximum pool size exceeded)",
+        .example = "MemoryError: std::bad_alloc: out_of_memory: RMM failure at: pool_memory_resource.hpp: Maximum "
+                   "pool size exceeded",
+        .meaning =
+            "The pool's own maximum or, if none was set, the device; this release does not say how much was requested.",
+        .printed_by = "rmm/mr/device/pool_memory_resource.hpp",
+        .rule = pool_maximum_rule,
+        .extent = 120},
     Grammar{.name = "rmm.driver_sized",
             .framework = rmm,
             .releases = "22.04 and newer",

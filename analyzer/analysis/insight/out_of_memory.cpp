@@ -473,12 +473,13 @@ std::string explanation(const OutOfMemory& oom) {
   if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
             " free: the refusal came from a limit that the program set (a memory fraction).";
-  if (oom.at_maximum) text += " By the pool's own log it had reached the maximum that it was given.";
+  if (oom.at_maximum)
+    text += " By its log the pool could not grow: it was at its maximum, if one was set; else the device refused.";
   return text + outside_text(oom) + what_the_driver_refused(oom) + step_text(oom);
 }
 
 std::string reason_of(const OutOfMemory& oom) {
-  if (oom.verdict == OomVerdict::unknown) return oom.at_maximum ? "the pool's own maximum" : "";
+  if (oom.verdict == OomVerdict::unknown) return oom.at_maximum ? "the pool could not grow" : "";
   std::string text(name_of(oom.verdict));
   if (oom.rest && oom.rest->growth >= noticeable_growth)
     return text + ", " + text_of(oom.rest->growth, 1) + " times any earlier step";
@@ -495,7 +496,7 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
   if (const auto outside = oom.held_outside(); outside && outside >= largest_overhead)
     return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
-  if (oom.at_maximum) return "raise the pool's maximum";
+  if (oom.at_maximum) return "raise the pool's maximum, if one is set; else hold less";
   const bool exceeds_alone = oom.capacity && oom.bounded && oom.requested > *oom.capacity;
   if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
     return (exceeds_alone ? "ask for less" : "hold less") + std::string("; if the card has over ") +

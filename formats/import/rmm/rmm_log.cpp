@@ -316,7 +316,8 @@ class DebugLogReader {
                 .size = Bytes{as_request(*size)}};
     if (failed) {
       ++records_;
-      // Newer releases add what the upstream resource said: then it may be that one which refused.
+      // Without what the upstream resource said, which newer releases add, the same text stands for either of both
+      // (pool_memory_resource.hpp, try_to_expand()): a maximum, which is optional, or a refusal of the device.
       if (parts.back().ends_with("maximum pool size exceeded")) event.value = refused_at_maximum;
       writer_.append(event);
       return nullptr;
