@@ -17,6 +17,7 @@
 #include "analyzer/describe/text_table.h"
 #include "formats/model/lost_frees.h"
 #include "formats/model/quantity.h"
+#include "formats/model/repeated_frees.h"
 
 namespace memreel::cli {
 namespace {
@@ -293,6 +294,7 @@ Exit run_info(const InfoArguments& arguments) {
   if (!trace) return fail(trace.error());
   const Recorded recorded{
       .events = trace->events.count(), .stacks = trace->tables.stacks.size() - 1, .kinds = count_kinds(trace->events)};
+  part_with_repeated_frees(*trace);
   add_lost_frees(*trace);
   Rounds steps = steps_of(*trace);
   if (steps.source == RoundSource::repetition) {  // at a place, which may need a name

@@ -5,33 +5,9 @@
 #include <iterator>
 
 #include "analyzer/replay/torch_rules.h"
+#include "formats/model/repeated_frees.h"
 
 namespace memreel {
-namespace {
-
-/// What a program frees again in a pool of its own, before the first free completed, frees nothing: such frees become
-/// ones of no allocation. Returns their number.
-std::size_t part_with_repeated_frees(Trace& trace) {
-  Events& events = trace.events;
-  if (events.find(EventKind::pool_created, 0) == events.count()) return 0;
-  std::vector<bool> is_requested(events.allocation_count());
-  std::size_t repeated = 0;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const AllocationId id = events.allocation(i);
-    if (events.kind(i) != EventKind::free_requested || id == AllocationId::none) continue;
-    if (is_requested[index(id)]) {
-      Event event = events[i];
-      event.allocation = AllocationId::none;
-      events.set(i, event);
-      ++repeated;
-    }
-    is_requested[index(id)] = true;
-  }
-  return repeated;
-}
-
-}  // namespace
-
 std::size_t complete_trace(Trace& trace) {
   const std::size_t repeated = part_with_repeated_frees(trace);
   if (trace.initial_heaps.empty()) trace.initial_heaps = restated_heaps(trace);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
-#include "analyzer/replay/completed_trace.h"
+#include "formats/model/repeated_frees.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -99,13 +99,13 @@ TEST(PoolErrors, AFreeThatIsRequestedAgainFreesNothing) {
   const AllocationId block = pool.alloc(0x100000, 512, 5);
   const AllocationId other = pool.alloc(0x100200, 512, 5);
   for (int i = 0; i < 3; ++i) pool.request_free(block, 7);
-  EXPECT_EQ(complete_trace(pool.trace()), 2U);
+  EXPECT_EQ(part_with_repeated_frees(pool.trace()), 2U);
   EXPECT_EQ(pool.errors(), (Errors{"double free x2 7 7"}));
   const HeapHistory before = heap_histories(pool.trace()).at(0);
   EXPECT_EQ(before.end_live, 512_B);
   EXPECT_EQ(before.end_live_allocations, 1U);
   pool.free(other, 9);
-  EXPECT_EQ(complete_trace(pool.trace()), 0U) << "only the first are left";
+  EXPECT_EQ(part_with_repeated_frees(pool.trace()), 0U) << "only the first are left";
   EXPECT_EQ(heap_histories(pool.trace()).at(0).end_live, 0_B);
 }
 
