@@ -397,6 +397,9 @@ Result<Exit> judge(const CheckArguments& arguments) {
     if (more.empty())
       return Error{.what = "has no policy or device in common with this run", .where = arguments.baseline.string()};
     checks.insert(checks.end(), more.begin(), more.end());
+    for (const char* const of_policy : {"baseline peak-reserved", "baseline fragmentation", "baseline failures"})
+      must_be_judged(of_policy, "name what to replay with --policy");
+    if (!complete) return complete.error();
     if (arguments.policies.empty() && !before.version.empty() && measured->settings != before.settings) {
       const std::string change =
           "settings changed: " + named(measured->settings) + ", in the baseline " + named(before.settings);

@@ -184,7 +184,7 @@ std::vector<std::string> not_in_baseline(const Measured& now, const Measured& be
     const bool known = std::ranges::any_of(before.policies, [&](const PolicyMetrics& other) {
       return other.policy == p.policy && other.device == p.device;
     });
-    if (known_device && !known) lacks.push_back(p.policy + " on " + on_device(p.device));
+    if (known_device && !known && p.unjudged.empty()) lacks.push_back(p.policy + " on " + on_device(p.device));
   }
   return lacks;
 }
@@ -269,7 +269,7 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
     if (budgets.max_fragmentation) {
       checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
                              p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));
-      leave_unjudged(checks.back(), p.unjudged);
+      leave_unjudged(checks.back(), p.unjudged.empty() ? p.unjudged_fragmentation : p.unjudged);
     }
     if (budgets.all_served) {
       if (p.exceeded) {
@@ -338,13 +338,15 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
     });
     if (old == before.policies.end()) continue;
     const std::string cause = most_grown(now, before, p.device);
-    if (!p.unjudged.empty()) continue;
+    const std::size_t first = checks.size();
     checks.push_back(judge("baseline peak-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
                            with_tolerance(old->peak_reserved, tolerance), cause));
     checks.push_back(judge("baseline fragmentation", p.policy, p.device, "fragmentation at the peak",
                            p.fragmentation_at_peak, old->fragmentation_at_peak + tolerance, what_pins));
     checks.push_back(judge("baseline failures", p.policy, p.device, "requests that failed", p.failed_allocations,
                            old->failed_allocations, cause));
+    if (!p.unjudged.empty())
+      for (Check& check : std::span(checks).subspan(first)) leave_unjudged(check, p.unjudged);
   }
   return checks;
 }
@@ -442,12 +444,14 @@ std::optional<std::string> twice_in(const Measured& baseline) {
 
 std::string baseline_text(const Measured& measured) {
   Json policies = Json::array();
-  for (const PolicyMetrics& p : measured.policies)
+  for (const PolicyMetrics& p : measured.policies) {
+    if (!p.unjudged.empty()) continue;  // its figures are those of a wrong replay
     policies.push_back({{"policy", p.policy},
                         {"device", p.device},
                         {"peak_reserved_bytes", p.peak_reserved.count},
                         {"fragmentation_at_peak", rounded_up(p.fragmentation_at_peak)},
                         {"failed_allocations", p.failed_allocations}});
+  }
   Json devices = Json::array();
   for (const DeviceMetrics& d : measured.devices) {
     Json sites = Json::array();

@@ -134,6 +134,9 @@ void learn_folded(const Trace& trace, Subject& subject) {
 
 /// Any policy needs as much, and no device that has less is large enough.
 void raise_to_folded(const Subject& subject, const MeasureOptions& options, PolicyMetrics& metrics) {
+  if (subject.folded == 0_B) return;
+  metrics.unjudged_fragmentation = "fragmentation on device " + std::to_string(subject.device) +
+                                   ", not judged: the peak is older than the events that are kept";
   metrics.peak_reserved = std::max(metrics.peak_reserved, subject.folded);
   if (metrics.late_range)
     for (Bytes* const end : {&metrics.late_range->first, &metrics.late_range->second})
@@ -412,6 +415,7 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
     PolicyMetrics metrics = recorded(subject);
     if (options.device && options.device->kind == DeviceModel::Kind::capacity)
       judge_capacity(analysis, subject, options.device->capacity, measured.is_instant, metrics);
+    raise_to_folded(subject, options, metrics);
     measured.policies.push_back(std::move(metrics));
   }
   return measured;

@@ -33,7 +33,7 @@ struct PolicyMetrics {
   std::optional<std::pair<Bytes, Bytes>> late_range;  // of peak_reserved, if heaps began late (beginning.h)
   std::optional<Bytes> exceeded;                      // a capacity that is less than the recording shows to be needed
   std::string unjudged;  // why none of this is judged, though replayed: "with ..., not judged: ..."; else empty
-  std::string unjudged_capacity;  // why a capacity is not judged, likewise
+  std::string unjudged_capacity, unjudged_fragmentation;  // why these are not judged, likewise
 
   friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };

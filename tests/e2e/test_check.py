@@ -469,6 +469,20 @@ class SampledPool(ProgramTest):
                          [("recorded", 16 << 30, 0.5)])
 
 
+    def test_a_baseline_has_nothing_of_a_replay_that_is_not_judged(self):
+        profile, baseline = self.profile(0), self.directory / "baseline.json"
+        policy = ("--policy", "torch.native{expandable_segments=True}")
+        self.document("check", profile, "--max-peak", "9GiB", *policy, "--write-baseline", baseline)
+        written = json.loads(baseline.read_text())
+        self.assertEqual(written["policies"], [])
+        old = {**written, "policies": [{"policy": "torch.native{expandable_segments=True}", "device": 0, "peak_reserved_bytes": 9 << 30,
+                                        "fragmentation_at_peak": 0.0, "failed_allocations": 0}]}
+        replay = self.document("replay", profile, *policy)["results"][0]["policy"]
+        old["policies"][0]["policy"] = replay
+        baseline.write_text(json.dumps(old))
+        self.assert_refused(run("check", profile, *policy, "--baseline", baseline), "the program reserved 16.00 GiB")
+
+
 class RefusedAndReset(ProgramTest):
     def test_what_22_requests_would_have_needed_is_not_known(self):
         refused = run("check", SAMPLES / "oom_default.reel", "--max-reserved", "3GiB", "--max-peak", "3GiB")

@@ -103,6 +103,7 @@ TEST(Measured, WhatAFlightRecorderSummedUpIsALowerBound) {
     for (const PolicyMetrics& policy : measured->policies) {
       EXPECT_GE(policy.peak_reserved, 150_MiB) << policy.policy;
       EXPECT_EQ(policy.exceeded, 100_MiB) << policy.policy;
+      EXPECT_FALSE(policy.unjudged_fragmentation.empty()) << policy.policy;
     }
     EXPECT_EQ(measured->policies.back().peak_reserved, 200_MiB);
   }
