@@ -161,8 +161,10 @@ std::size_t add_lost_frees(Trace& trace) {
   std::size_t changed = 0;
   auto later = trace.read.later.begin();
   for (std::uint32_t i = 0; i < old.count(); ++i) {
-    if (later != trace.read.later.end() && later->first_event == i)
-      later++->first_event = static_cast<std::uint32_t>(trace.events.count());
+    for (; later != trace.read.later.end() && later->first_event == i; ++later) {
+      later->first_event = static_cast<std::uint32_t>(trace.events.count());
+      frees = LostFrees(trace.tables);  // what one recording still held says nothing of the next
+    }
     next.clear();
     frees.follow(old[i], next);
     for (const Event& event : next) trace.events.push_back(event);

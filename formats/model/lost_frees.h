@@ -11,11 +11,15 @@
 
 namespace memreel {
 
-/// Whether frees may be missing between the events of a recording: some were dropped, or were in damaged parts. Then
-/// what is live, with the frees that are certain, bounds nothing: others may be missing, and allocations.
-inline bool may_lack_frees(const Losses& losses, const ReadReport& read) {
-  return losses.ring_full > 0 || losses.hook_refused > 0 || read.missing_events > 0;
+/// The most frees that may be missing between the events of a recording: as many as were dropped, or were in damaged
+/// parts.
+inline std::uint64_t most_lost_frees(const Losses& losses, const ReadReport& read) {
+  return losses.ring_full + losses.hook_refused + read.missing_events;
 }
+
+/// Whether there may be any. Then what is live, with the frees that are certain, bounds nothing: others may be missing,
+/// and allocations.
+inline bool may_lack_frees(const Losses& losses, const ReadReport& read) { return most_lost_frees(losses, read) > 0; }
 
 /// Follows such a recording and adds what must have happened: memory that is handed out again was freed before, what a
 /// heap gives back holds no allocations, and a framework hands out what it reserved. Memory: what is live.

@@ -79,7 +79,7 @@ class Series(ProgramTest):
 
     def test_leaks_are_not_judged_wherever_they_are_asked_for(self):
         series = self.imported(*(instant(*range(number + 1)) for number in range(64)))
-        said = "not judged: allocations or frees are not in the recording"
+        said = "not judged: the recording lacks allocations or frees"
         document = self.document("report", series)
         self.assertIn({"topic": "leaks", "text": said, "alarm": False}, document["verdict"]["lines"])
         self.assertTrue(document["verdict"]["leaks"]["unrecorded"])

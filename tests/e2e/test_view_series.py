@@ -36,7 +36,7 @@ class Series(ViewTest):
         view = self.open(self.imported(*(instant(*range(number + 1)) for number in range(12))))
         shown = view.settled()
         self.assertEqual(shown["leaks"], 0, "as the verdict says: not judged")
-        self.assertIn("leaks not judged: allocations or frees are not in the recording", shown["verdict"]["others"])
+        self.assertIn("leaks not judged: the recording lacks allocations or frees", shown["verdict"]["others"])
         for number, tab in enumerate(["allocations", "stacks", "flame", "segments", "leaks", "fragmentation", "oom",
                                       "policies", "compare"], 1):
             self.assertEqual(view.key(str(number))["tab"], tab)

@@ -63,6 +63,7 @@ class Search {
             in_rounds(trace_, HeapId{heap}, rounds_until(end_of_life(trace_, HeapId{heap}), rounds_of_(HeapId{heap}))));
     std::vector<std::vector<Population>> found = populations(trace_, heaps);
     for (std::size_t i = 0; i < heaps.size(); ++i) look_into(std::move(heaps[i]), std::move(found[i]));
+    acquit_by_losses();
     report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
     for (HeapRounds& heap : report_.heaps) heap.steps_left = steps_left(heap.heap, headrooms[index(heap.heap)]);
     for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
@@ -132,6 +133,18 @@ class Search {
       finding.growth_bytes_per_step = 0;
       forget_freed(finding);
       finding.evidence = evidence_of_replacement(trace_, finding);
+    }
+  }
+
+  /// Each lost event may be the free of one of them: more must be kept than that explains.
+  void acquit_by_losses() {
+    const std::uint64_t lost = most_lost_frees(trace_.losses, trace_.read);
+    if (lost == 0) return;
+    for (LeakFinding& finding : report_.findings) {
+      if (!accuses(finding.verdict) || finding.count >= lost + fewest_rounds) continue;
+      finding.verdict = LeakVerdict::cache;
+      finding.growth_bytes_per_step = 0;
+      finding.evidence += "; their frees may be among the " + counted(lost, "lost event");
     }
   }
 
@@ -492,8 +505,12 @@ bool tells_lives(EventKinds skipped) {
 std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
 
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of) {
-  if (!tells_lives(trace.losses.skipped) || may_lack_frees(trace.losses, trace.read)) return {.unrecorded = true};
-  return Search(trace, options, rounds_of).report();
+  if (!tells_lives(trace.losses.skipped)) return {.unrecorded = true};
+  LeakReport report = Search(trace, options, rounds_of).report();
+  const auto is_accused = [](const LeakFinding& finding) { return accuses(finding.verdict); };
+  if (may_lack_frees(trace.losses, trace.read) && std::ranges::none_of(report.findings, is_accused))
+    return {.unrecorded = true};
+  return report;
 }
 
 }  // namespace memreel

@@ -184,7 +184,7 @@ constexpr std::string_view unit_of(GrowsWith unit) { return unit == GrowsWith::s
 inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
 
 /// Reported for a recording that leaves out allocations, or both kinds of frees.
-inline constexpr std::string_view leaks_not_judged = "not judged: allocations or frees are not in the recording";
+inline constexpr std::string_view leaks_not_judged = "not judged: the recording lacks allocations or frees";
 
 /// What one stack of one heap keeps until the end of the trace, under one verdict; of the accused, also what was freed
 /// only as the program wound up (wind_up()).

@@ -47,6 +47,17 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   EXPECT_FALSE(leak.last_free);
 }
 
+TEST(LeakEvidence, CountsLostEventsAsFrees) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
+  Trace trace = program.trace();
+  trace.losses.ring_full = 1;
+  EXPECT_EQ(test::leaks_of(trace).findings.front().verdict, LeakVerdict::leak);
+  trace.losses.ring_full = program.steps();
+  EXPECT_TRUE(test::leaks_of(trace).unrecorded) << "each may have been freed";
+}
+
 /// What group_by_cause() is by its definition, one pattern after the other.
 std::vector<std::uint32_t> leaders_of(const std::vector<std::vector<std::uint32_t>>& patterns) {
   const auto is_same = [](const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
