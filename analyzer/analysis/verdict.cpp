@@ -225,7 +225,7 @@ std::vector<Verdict::Other> others(const Trace& trace, const Verdict& verdict, c
   for (const auto& [device, level] : levels)
     if (device != decides.device) live[device];
   std::uint64_t last = verdict.device ? verdict.device->event : decides.peak_event;
-  if (decides.failed > 0) last = decides.failure_event;
+  if (findings.ooms != nullptr && !findings.ooms->examined.empty()) last = decides.failure_event;
   if (!has_history(trace)) last = trace.events.count();  // all of one instant
   const Events& events = trace.events;
   for (std::uint64_t i = 0; i <= last && i < events.count(); ++i) {

@@ -59,7 +59,7 @@ struct Verdict {
   struct Decides {
     HeapId heap = HeapId::none;
     std::int32_t device = 0;
-    std::uint64_t devices = 0;          // number of devices with such a heap
+    std::uint64_t devices = 0;          // number of devices that count: with such a heap, or with much memory
     bool are_gpus = true;               // false: of any kind, as in JAX's profiles, which are also written on TPUs
     Bytes peak_live, peak_reserved;     // reserved 0: no segments were recorded
     std::string heap_name;              // of one instant, if the frameworks have other heaps on the device: `beside`
@@ -84,7 +84,7 @@ struct Verdict {
     std::uint32_t step = 0;     // of Decides::steps, in which that was
     std::vector<Holder> parts;  // by library or pool, largest first; as a holder "NCCL in 3 communicators"
   };
-  /// Another device of the program, when the request failed, or at the deciding peak.
+  /// Another device of the program, when the request failed, or at the peak that is named.
   struct Other {
     std::int32_t device = 0;
     Bytes live;

@@ -91,8 +91,8 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const Verdict& verdict
   if (verdict.lacks_frees) text = "about " + text;
   if (!device && decides.folded_peak > decides.peak_live && decides.folded_peak <= decides.peak_reserved)
     return {"peak",
-            text_of(decides.peak_reserved) + " reserved" + gpu + ", at least " + text_of(decides.folded_peak) +
-                " live before the kept events",
+            (verdict.lacks_frees ? "about " : "") + text_of(decides.peak_reserved) + " reserved" + gpu + ", at least " +
+                text_of(decides.folded_peak) + " live before the events that are kept",
             false};
   if (!decides.beside.empty()) text += of_heaps(decides);
   if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))

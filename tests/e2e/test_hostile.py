@@ -164,11 +164,14 @@ class Bounds(HostileTest):
                                                       for i in range(150_000)]]}
         trace = self.directory / "many.reel"
         self.answer("import", self.file("many.json", json.dumps(document).encode()), "-o", trace)
-        for limit in range(64, 160, 8):
+        codes = set()
+        for limit in (*range(64, 160, 8), 1024):
             with self.subTest(limit=limit):
                 process = run("diff", trace, f"{trace}@end", memory_limit=limit << 20, timeout=HANGS)
+                codes.add(process.returncode)
                 if process.returncode != 0:
                     self.assert_refused(process, "not enough memory")
+        self.assertEqual(codes, {0, 2})
 
     def test_what_no_device_has_is_refused(self):
         for action, address, size, mentions in (

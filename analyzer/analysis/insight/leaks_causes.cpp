@@ -111,7 +111,7 @@ void add_to(Group& group, const Tables& tables, const LeakFinding& finding) {
   ++group.cause.stacks;
 }
 
-/// What comes from other lines of the function that the cause is named after than its largest stack does.
+/// The cause is named after a function of its largest stack; what of the memory is from other lines of that function.
 Bytes at_other_lines(const Tables& tables, const Group& group, const std::vector<LeakFinding>& findings) {
   const auto own = std::ranges::find(group.shared, group.cause.frame);
   if (own == group.shared.end()) return {};

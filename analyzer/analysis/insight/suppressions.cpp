@@ -193,8 +193,6 @@ class StackRows {
   FlatMap<Stack, Hash> rows_;
 };
 
-/// PyTorch's own frames, below the user's, show what an allocation is for.
-
 using SourcePlace = std::tuple<std::string_view, std::string_view, std::uint32_t>;  // function, file, line
 
 /// The number of frames of `frames` from the innermost through the `count`-th innermost of user code.

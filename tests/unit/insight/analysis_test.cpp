@@ -166,7 +166,8 @@ TEST(OlderPeak, OfAFlightRecordingIsNotExplainedByWhatCameLater) {
   EXPECT_EQ(verdict.setting->text, "");
   EXPECT_EQ(verdict.setting->saved, 0_B);
   EXPECT_FALSE(verdict.holders);
-  EXPECT_EQ(lines_of(verdict).front().text, "200.00 MiB reserved, at least 200.00 MiB live before the kept events");
+  EXPECT_EQ(lines_of(verdict).front().text,
+            "200.00 MiB reserved, at least 200.00 MiB live before the events that are kept");
 }
 
 TEST_F(Failing, PartsThatNobodyAsksForAreEmpty) {
