@@ -29,7 +29,7 @@ class Samples(RecordTest, ViewTest):
                     held[event["allocation"]] = event["size"]
                 elif event["kind"] == "free_requested":
                     held.pop(event["allocation"], None)
-            view = self.open(self.trace(), "--at", f"event:{cursor}")
+            view = self.open(self.trace(), "--at", f"event:{cursor - 1}")
             shown = view.settled()
             self.assertEqual(shown["cursor"], cursor)
             self.assertEqual(shown["device_free"], events[last]["value"])

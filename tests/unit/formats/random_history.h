@@ -192,7 +192,7 @@ inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const Wr
   TraceWriter writer(memory_sink(bytes), {.producer = "test", .source = "random", .process = seed}, options);
   RandomHistory history(writer, seed, size_bits);
   history.append(events);
-  writer.set_losses({.ring_full = 3, .began_late = true});
+  writer.set_losses({.stack_table_full = 3, .began_late = true});
   std::ignore = writer.finish();
   return bytes;
 }

@@ -78,7 +78,7 @@ TEST(Histories, HaveTheCountsAndPeaksOfTheirRecords) {
       EXPECT_EQ(got.live_allocations, wanted["end_live_allocations"]);
     }
     // JAX profiles record only that some requests failed.
-    EXPECT_EQ(trace->losses, Losses{.hook_refused = expected.value("failures", std::uint64_t{0})})
+    EXPECT_EQ(trace->losses, Losses{.unsized_failures = expected.value("failures", std::uint64_t{0})})
         << "complete histories lack nothing";
   }
 }

@@ -243,7 +243,7 @@ TEST(XPlane, StepsAndWaitsAreMarksAndFailuresAreLosses) {
   EXPECT_EQ(marks, (std::vector<std::string>{"train begins", "train ends", "waiting for memory begins",
                                              "waiting for memory ends", "waiting for memory begins",
                                              "waiting for memory ends"}));
-  EXPECT_EQ(trace.losses.hook_refused, 1U);
+  EXPECT_EQ(trace.losses.unsized_failures, 1U);
 }
 
 std::string gzipped(const std::string& content) {

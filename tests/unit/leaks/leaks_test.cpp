@@ -69,8 +69,9 @@ std::vector<std::uint32_t> leaders_of(const std::vector<std::vector<std::uint32_
   std::vector<std::uint32_t> leaders, leader_of;
   for (std::uint32_t i = 0; i < patterns.size(); ++i) {
     const auto same = std::ranges::find_if(leaders, [&](std::uint32_t l) { return is_same(patterns[l], patterns[i]); });
-    if (same == leaders.end()) leaders.push_back(i);
-    leader_of.push_back(same == leaders.end() ? i : *same);
+    const bool is_new = same == leaders.end();
+    leader_of.push_back(is_new ? i : *same);
+    if (is_new) leaders.push_back(i);
   }
   return leader_of;
 }
