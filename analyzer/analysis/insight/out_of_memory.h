@@ -165,7 +165,7 @@ struct OutOfMemory {
   bool in_private_pool = false;       // PyTorch's: it neither releases its cache for such a request nor retries
   std::optional<Bytes> pool_maximum;  // that the pool's own log states
   std::optional<bool> by_program;     // whether a limit of the program's own refused; none: unknown
-  bool at_maximum = false;            // the pool said that it could not grow: at its maximum if it has one, else the device refused
+  bool at_maximum = false;            // the pool said that it could not grow: a maximum, or the device
   bool live_is_known = true;          // else only failures were recorded: 0 bytes of anything say nothing
   bool is_last = false;  // the program requested nothing afterwards: what it would have needed is not recorded
   std::optional<RestOfStep> rest;  // how the step would have gone on, if earlier ones show it; only if is_last
