@@ -659,7 +659,6 @@ class Refusals(BrowseTest):
             terminal = self.open(trace, "--at", "event:" + event.replace(",", ""))
             self.assertEqual(self.live(terminal.settled()), (event, live))
             self.assertIn("(live peak)", terminal.settled())
-            self.end(terminal)
 
     def test_unknown_terminals_are_taken_for_usual_ones(self):
         terminal = self.open(GPT, TERM="newest-terminal-of-all")

@@ -31,7 +31,7 @@ TEST(Concatenation, AppendsTablesEventsAndAllocations) {
   ASSERT_TRUE(both);
   EXPECT_TRUE(both->read.intact());
   EXPECT_EQ(both->header, a->header);
-  EXPECT_EQ(both->losses.ring_full, 6U);
+  EXPECT_EQ(both->losses.stack_table_full, 6U);
   ASSERT_EQ(both->events.count(), 7000U);
   const Tables& t = both->tables;
   for (std::size_t i = 0; i < 3000; ++i) ASSERT_EQ(both->events[i], a->events[i]);
