@@ -12,6 +12,7 @@
 #include "analyzer/describe/text_table.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/tune/search_space.h"
+#include "formats/model/lost_frees.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -446,8 +447,8 @@ std::string unsized_text(const OutOfMemories& ooms) {
 
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   if (report.ooms().count == 0) {
-    const std::uint64_t unseen = trace.losses.hook_refused + trace.losses.ring_full + trace.read.missing_events;
-    std::cout << "out of memory: no request failed" << (unseen > 0 ? " of those that were recorded" : "") << '\n';
+    const bool lacks_events = may_lack_frees(trace.losses, trace.read);
+    std::cout << "out of memory: no request failed" << (lacks_events ? " of those that were recorded" : "") << '\n';
     return;
   }
   std::cout << red("failed requests") << ": " << text_of(report.ooms().count) << "\n\n";
